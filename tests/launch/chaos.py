@@ -96,11 +96,15 @@ class Run:
         run = self.storage / 'chaos'
         left = [path for path in run.glob('*') if path.name not in known]
         left += [path for path in run.glob('checkpoints/*') if not path.name.startswith('checkpoint_')]
-        left += [*temporary.rglob('*')]
+        files = [*temporary.rglob('*')]
         memory = [*SHARED_MEMORY.iterdir()] if options.sees_memory else []
-        by_mpi = [path for path in memory if options.launch == 'mpirun' and path.name.startswith(OF_MPI)]
+        by_mpi = []
+        if options.launch == 'mpirun':
+            by_mpi += [path for path in memory if path.name.startswith(OF_MPI)]
+            # Where the program is killed, mpirun ends in the middle of its work, and now and then leaves its folder, too.
+            by_mpi += [path for path in files if self.kills and path.relative_to(temporary).parts[0].startswith('ompi.')]
         self.left_by_mpi = len(by_mpi)
-        self.problems += [f'{path} is left' for path in left + memory if path not in by_mpi]
+        self.problems += [f'{path} is left' for path in left + files + memory if path not in by_mpi]
         for path in memory:
             path.unlink()
 
@@ -159,7 +163,7 @@ def main():
     print(f'{runs} runs with {failures} failures and {preemptions} pre-emptions, of which {kills} were killed and started again, reached the bits of an undisturbed one; '
           f'the slowest took {slowest[0]:.1f} s, seed {slowest[1]}')
     if left_by_mpi:
-        print(f'mpirun has left {left_by_mpi} segments of shared memory')
+        print(f'mpirun has left {left_by_mpi} files of its own')
     if options.runs > 5 and failures == 0:
         sys.exit('nothing has failed')
 
