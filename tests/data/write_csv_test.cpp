@@ -130,11 +130,12 @@ TEST_CASE("large whole numbers of float32 are read back where nobody names a typ
   for (std::size_t i = 0; i < large.size(); ++i) CHECK(read.as<float>()[i] == large[i]);
 }
 
-TEST_CASE("a first name that begins as a compressed file does is read back") {
+TEST_CASE("a first name that begins as a compressed file does, or with a byte order mark, is read back") {
   TemporaryFolder const folder;
   for (std::string const name : {"\x1F\x8B\x08", "(\xB5/\xFD",
                                  "\xFD"
-                                 "7zXZ"}) {
+                                 "7zXZ",
+                                 "\xFE\xFFy", "\xFF\xFEy", "\xEF\xBB\xBFy"}) {
     write_csv(Dataset::from_columns({{name, std::vector<float>{1}}}), folder.path() / "x.csv");
     CHECK(raytrain::read_csv(folder.path() / "x.csv").column_names() == std::vector{name});
   }

@@ -31,7 +31,7 @@ namespace raytrain::detail {
 /// mark.
 RAYTRAIN_INLINE void append_csv_text(std::string& line, std::string_view text) {
   auto const is_read_otherwise = text.find_first_of(",\"\r\n") != std::string_view::npos ||
-                                 text.starts_with("\xEF\xBB\xBF") || !compression_of(text).empty();
+                                 !byte_order_mark_of(text).empty() || !compression_of(text).empty();
   if (!is_read_otherwise) {
     line += text;
     return;

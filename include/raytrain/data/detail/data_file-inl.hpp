@@ -39,17 +39,20 @@ RAYTRAIN_INLINE auto compression_of(std::string_view content) noexcept -> std::s
   return {};
 }
 
+RAYTRAIN_INLINE auto byte_order_mark_of(std::string_view content) noexcept -> std::string_view {
+  using namespace std::string_view_literals;
+  for (auto const mark : {"\xEF\xBB\xBF"sv, "\xFF\xFE"sv, "\xFE\xFF"sv, "\0\0\xFE\xFF"sv}) {
+    if (content.starts_with(mark)) return content.substr(0, mark.size());
+  }
+  return {};
+}
+
 RAYTRAIN_INLINE auto without_byte_order_mark(std::string_view content, std::string const& attempted)
     -> std::string_view {
-  using namespace std::string_view_literals;
-  constexpr auto utf8 = "\xEF\xBB\xBF"sv;
-  if (content.starts_with(utf8)) return content.substr(utf8.size());
-  for (auto const mark : {"\xFF\xFE"sv, "\xFE\xFF"sv, "\0\0\xFE\xFF"sv}) {
-    if (!content.starts_with(mark)) continue;
-    throw Error{Errc::invalid_data, attempted, "its first bytes say that it is UTF-16 or UTF-32, and UTF-8 is read",
-                "convert it, as by iconv -f UTF-16 -t UTF-8, or -f UTF-32"};
-  }
-  return content;
+  auto const mark = byte_order_mark_of(content);
+  if (mark.empty() || mark == "\xEF\xBB\xBF") return content.substr(mark.size());
+  throw Error{Errc::invalid_data, attempted, "its first bytes say that it is UTF-16 or UTF-32, and UTF-8 is read",
+              "convert it, as by iconv -f UTF-16 -t UTF-8, or -f UTF-32"};
 }
 
 RAYTRAIN_INLINE auto neighbours(std::filesystem::path const& path) -> std::string {

@@ -25,6 +25,9 @@ namespace raytrain::detail {
 /// Source: RFC 1952, section 2.3.1 (gzip); RFC 8878, section 3.1.1 (zstd); The .xz File Format 1.1, section 2.1.1.1.
 [[nodiscard]] auto compression_of(std::string_view content) noexcept -> std::string_view;
 
+/// The mark of UTF-8, UTF-16 or UTF-32 that `content` begins with; empty without one.
+[[nodiscard]] auto byte_order_mark_of(std::string_view content) noexcept -> std::string_view;
+
 /// `content`, which begins a file of texts, without the mark that it is UTF-8.
 ///
 /// Errors: `invalid_data` where a mark says that it is UTF-16 or UTF-32; `attempted` begins the message.
