@@ -21,8 +21,8 @@ RAYTRAIN_INLINE void Chain::fit(FitRows const& rows) {
     auto const next = step + 1;
     if (next == fitted.end()) break;
     auto const rows_are_needed = std::ranges::any_of(next, fitted.end(), &AnyPreprocessor::learns_from_rows);
-    if (!rows_are_needed) seen = seen.transformed([](Dataset const& rows) { return rows.head(0); });
-    seen = seen.transformed([&](Dataset const& rows) { return step->transform(rows); });
+    if (!rows_are_needed) seen = seen.transformed([](Dataset const& made) { return made.head(0); });
+    seen = seen.transformed([&](Dataset const& made) { return step->transform(made); });
   }
   steps_ = std::move(fitted);
 }
