@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/message/fields.hpp>
 
 namespace raytrain {
