@@ -211,6 +211,15 @@ TEST_CASE("a whole number is accepted where a field is floating point") {
   CHECK(metrics_cast<Loss<double>>({{"loss", std::int64_t{2}}}).loss == 2.0);
 }
 
+TEST_CASE("a finite number beyond the type of its field is refused, and an infinite one is not") {
+  CHECK(thrown_error([] {
+          (void)metrics_cast<Loss<float>>({{"loss", 1e300}});
+        }) == "invalid_report: metric 'loss': must be a number that its type can hold");
+  auto const infinity = std::numeric_limits<double>::infinity();
+  CHECK(metrics_cast<Loss<float>>({{"loss", -infinity}}).loss == -std::numeric_limits<float>::infinity());
+  CHECK(metrics_cast<Loss<float>>({{"loss", 3e38}}).loss == 3e38F);
+}
+
 TEST_CASE("an integer above 64 signed bits is refused with its field and value") {
   CHECK(to_metrics(Unsigned{9223372036854775807U}).at("samples") ==
         MetricValue{std::numeric_limits<std::int64_t>::max()});

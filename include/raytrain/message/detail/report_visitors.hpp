@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -132,6 +133,7 @@ class MetricsReader : public ReportVisitor<MetricsReader> {
       auto const* const found = std::get_if<double>(&metric);
       if (found == nullptr && integer == nullptr) refuse(name, "a number");
       value = found != nullptr ? static_cast<T>(*found) : static_cast<T>(*integer);
+      if (std::isinf(value) && found != nullptr && !std::isinf(*found)) refuse(name, "a number that its type can hold");
     }
   }
 
