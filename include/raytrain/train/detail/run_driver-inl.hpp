@@ -283,7 +283,6 @@ RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
 }
 
 RAYTRAIN_INLINE void RunDriver::look_for_room() {
-  if (looks_for_room_.exchange(true)) return;
   try {
     auto const room = launcher_.look_for_room();
     // Seen twice, since a file may have been half written.

@@ -161,7 +161,7 @@ class RunDriver {
     while (true) {
       auto const due = co_await timer.wait_until(plan_.clock.after(room_interval));
       if (!due) co_return;
-      room_watch_->post([this] { look_for_room(); });
+      if (!looks_for_room_.exchange(true)) room_watch_->post([this] { look_for_room(); });
     }
   }
 
