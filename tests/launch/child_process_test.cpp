@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/launch/child_process.hpp>
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -8,6 +9,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <future>
 #include <memory>
 #include <optional>
@@ -28,7 +30,40 @@ auto exit_of(std::string script) -> ProcessExit {
   return ended.get_future().get();
 }
 
+// This program again, as a child of a test, says by its exit status which signals it was born to ignore.
+struct BornSignals {
+  static constexpr auto variable = "RAYTRAIN_TEST_BORN_SIGNALS";
+  BornSignals() {
+    if (std::getenv(variable) != nullptr) ::_exit(ignores(SIGUSR1) + 2 * ignores(SIGUSR2));
+  }
+  static auto ignores(int signal) -> int {
+    struct sigaction action {};
+    return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN ? 1 : 0;
+  }
+} const born_signals;
+
 }  // namespace
+
+TEST_CASE("this program again ignores SIGUSR1 and SIGUSR2 from birth where this process takes them, and only then") {
+  std::promise<ProcessExit> ended;
+  auto const take = [](int) {};
+  auto* const before = ::signal(SIGUSR1, take);
+  {
+    ChildProcess const child{{.variables = {std::string{BornSignals::variable} + "=1"},
+                              .on_exit = [&](ProcessExit exit) { ended.set_value(std::move(exit)); }}};
+    CHECK(ended.get_future().get().status == 1);
+  }
+  ::signal(SIGUSR1, before);
+}
+
+TEST_CASE("the arguments of this program are those that it was started with, whatever it writes over them") {
+  auto const arguments = raytrain::detail::program_arguments();
+  REQUIRE_FALSE(arguments.empty());
+  auto& first = program_invocation_name[0];
+  auto const before = std::exchange(first, '#');
+  CHECK(raytrain::detail::program_arguments() == arguments);
+  first = before;
+}
 
 TEST_CASE("a process that exits has a status and no signal, and one that a signal ends has a signal and no status") {
   auto const exited = exit_of("exit 15");

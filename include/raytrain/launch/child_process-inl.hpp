@@ -31,7 +31,7 @@
 namespace raytrain::detail {
 
 // A null ends each.
-RAYTRAIN_INLINE auto program_arguments() -> std::vector<std::string> {
+RAYTRAIN_INLINE auto read_arguments() -> std::vector<std::string> {
   std::ifstream file{"/proc/self/cmdline", std::ios::binary};
   std::string const all{std::istreambuf_iterator<char>{file}, {}};
   std::vector<std::string> arguments;
@@ -42,6 +42,11 @@ RAYTRAIN_INLINE auto program_arguments() -> std::vector<std::string> {
   }
   return arguments;
 }
+
+/// Read before main, which may write over them.
+inline std::vector<std::string> const arguments_at_start = read_arguments();
+
+RAYTRAIN_INLINE auto program_arguments() -> std::vector<std::string> { return arguments_at_start; }
 
 /// This process's environment, with these variables instead of its own.
 RAYTRAIN_INLINE auto environment_with(std::vector<std::string> variables) -> std::vector<std::string> {
@@ -146,6 +151,9 @@ RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
     for (auto const signal : {SIGINT, SIGHUP}) ::signal(signal, is_program ? SIG_IGN : SIG_DFL);
     auto const is_ignored = ::signal(SIGTERM, SIG_DFL) == SIG_IGN;
     if (is_program && is_ignored) ::signal(SIGTERM, SIG_IGN);
+    for (auto const signal : {SIGUSR1, SIGUSR2}) {
+      if (is_program && ::signal(signal, SIG_IGN) == SIG_DFL) ::signal(signal, SIG_DFL);
+    }
     // A shell cannot take what it was born to ignore.
     for (auto const signal : {SIGUSR1, SIGCHLD}) {
       if (!is_program) ::signal(signal, SIG_DFL);

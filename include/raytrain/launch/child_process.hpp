@@ -16,7 +16,7 @@
 
 namespace raytrain::detail {
 
-/// Of this process: its own, from /proc/self/cmdline.
+/// Those that this process was started with, from /proc/self/cmdline, whatever its program has made of them since.
 [[nodiscard]] auto program_arguments() -> std::vector<std::string>;
 
 /// Whether a signal (SIGSTOP) has stopped a process of this host, and none has let it go on.
@@ -49,7 +49,8 @@ class ChildProcess {
 
   /// Its stdin is empty. This program again ignores SIGINT and SIGHUP, which a terminal sends to all processes that a
   /// command has started: who has started it is asked to stop, and tells it. It ignores SIGTERM where this process
-  /// does.
+  /// does, and SIGUSR1 and SIGUSR2 where this process takes or ignores them, which mostly all processes of a program
+  /// are sent: until it takes them itself.
   ///
   /// Errors: `worker_failed` when the system has no process for it.
   explicit ChildProcess(Options options);
