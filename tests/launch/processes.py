@@ -103,6 +103,16 @@ def prints(folder):
     job.expect_all_say(1, 'result', 'finished', '0 warnings')
 
 
+def unflushed(folder):
+    """What a worker has left in the buffers of cout and of a file comes out at its end."""
+    job = train(folder, 'unflushed')
+    job.expect_all_say(3, 'kept in the buffer of cout')
+    for rank in range(3):
+        written = (folder / f'unflushed {rank}').read_text()
+        job.expect(f'the file of rank {rank} has it all: {written!r}', written == 'kept in the buffer of a file\n')
+    job.expect_all_say(1, 'result', 'finished', '0 warnings')
+
+
 def replaces(folder, what, *parts):
     """A lost process costs a worker: the others go on in theirs, to the bits of an undisturbed run."""
     whole = on_threads(folder, 3)

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -292,6 +293,11 @@ auto trained(std::string const& what) {
                  }));
     }
     (void)ctx.all_gather(std::string{"all are here"});
+    if (what == "unflushed") {
+      std::cout << "kept in the buffer of cout\n";
+      auto const path = ctx.run_path().parent_path() / ("unflushed " + std::to_string(ctx.world_rank().value));
+      std::fputs("kept in the buffer of a file\n", std::fopen(path.c_str(), "w"));
+    }
     // Its last call, on one of two hosts.
     if (what == "differ") {
       for (int i = 0; i < 5; ++i) step(ctx, values);
@@ -424,6 +430,7 @@ auto main(int argc, char** argv) -> int {
   auto const what = arguments.size() > 1 ? arguments[1] : std::string{};
   TrainerConfig<PickyBackend> config{.run = {.name = "ranks", .storage_path = arguments.at(0)},
                                      .callbacks = {std::make_shared<CountStarts>(what)}};
+  if (what == "unflushed") std::ios::sync_with_stdio(false);
   auto const job = job_environment();
   if (what == "seed" && job) config.run.seed = job->rank.value;
   config.backend.refuses = what;

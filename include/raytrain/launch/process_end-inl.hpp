@@ -11,8 +11,13 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <future>
+#include <iostream>
 #include <mutex>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
@@ -44,6 +49,25 @@ RAYTRAIN_INLINE void write_stderr(std::string_view text) noexcept {
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
     text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+RAYTRAIN_INLINE void flush_files(std::chrono::milliseconds limit) noexcept {
+  try {
+    std::promise<void> flushed;
+    auto const done = flushed.get_future();
+    std::thread{[flushed = std::move(flushed)]() mutable {
+      BrokenPipeGuard const guard;
+      for (auto* const stream : {&std::cout, &std::clog}) {
+        stream->exceptions(std::ios::goodbit);
+        stream->flush();
+      }
+      std::fflush(nullptr);
+      flushed.set_value();
+    }}.detach();
+    done.wait_for(limit);
+  } catch (std::exception const&) {
+    // Where there is no memory for a thread.
   }
 }
 

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -25,6 +26,10 @@ void flush_unless_locked(std::FILE* stream) noexcept;
 /// Writes to stderr what nobody else can say, mostly of a process that will end itself. It gives up where a reader
 /// keeps it waiting for 100 ms.
 void write_stderr(std::string_view text) noexcept;
+
+/// Writes what the program has left in `std::cout`, `std::clog` and files of stdio that are open, for `end_process`,
+/// and gives up after `limit`: another thread may be in the middle of a write that nobody reads.
+void flush_files(std::chrono::milliseconds limit) noexcept;
 
 /// Ends this process, whatever its other threads do: no destructors, no handlers.
 [[noreturn]] void end_process(int status = unfinished_exit_code) noexcept;

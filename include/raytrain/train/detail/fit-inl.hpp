@@ -296,6 +296,7 @@ RAYTRAIN_INLINE auto fit_under_supervisor(FitPlan const& plan, SupervisedWorker 
     write_stderr("raytrain: the worker process of rank " + std::to_string(worker.connection.rank.value) +
                  " ends: " + error.what() + '\n');
   }
+  flush_files(std::chrono::seconds{1});
   if (status == EXIT_SUCCESS) {
     worker.leave();
   } else {
