@@ -132,6 +132,30 @@ def runs_again(runner):
     yield 'undefined behaviour', again(('x.hpp:3:4: runtime error: signed integer overflow', 1)), []
 
 
+def choices(runner):
+    """What is said, and what a pattern chooses, or what else is built for it, in a folder whose introspection is pretended."""
+    folder = pathlib.Path('/folder')
+    targets = [{'id': 'program', 'filename': ['/folder/tests/program']}, {'id': 'library', 'filename': ['/folder/libraytrain.a']},
+               {'id': 'other', 'filename': ['/folder/other/program']}]
+    tests = [{'name': 'core', 'suite': ['raytrain:unit'], 'cmd': ['/folder/tests/program'], 'depends': ['program']},
+             {'name': 'gpu kit', 'suite': ['raytrain:unit'], 'cmd': ['python3', '-B', 'kit.py']},
+             {'name': 'consumer', 'suite': ['raytrain:consumer'], 'cmd': ['python3', 'consumer.py', '/folder'], 'depends': ['library']},
+             {'name': 'supervised', 'suite': ['raytrain:mpi'], 'cmd': ['python3', 'ranks.py', 'tests/program'], 'depends': ['other', 'program']}]
+    introspect, runner.testing.introspect = runner.testing.introspect, lambda _, what: {'tests': tests, 'targets': targets}[what]
+    try:
+        tests = {test.name: test for test in runner.testing.tests_of(folder)}
+    finally:
+        runner.testing.introspect = introspect
+
+    def chosen(*patterns):
+        return [([test.name for test in chosen], arguments) for chosen, arguments in runner.testing.chosen_by(patterns, list(tests.values()))]
+
+    yield 'a pattern that names a test', chosen('cons'), [(['consumer'], [])]
+    yield 'one that may name test cases', chosen('of a shard'), [(['core'], ['--test-case=*of a shard*'])]
+    yield 'what a test says that it depends on', tests['consumer'].programs, [folder / 'libraytrain.a']
+    yield 'what a test starts beside', tests['supervised'].programs, [folder / 'tests/program', folder / 'other/program']
+
+
 def compiler_survives(folder_of_runner):
     """Whether what a build has started goes on after the process that builds was killed."""
     with tempfile.TemporaryDirectory() as folder:
@@ -191,9 +215,12 @@ def findings(folder_of_runner, runner):
         folder = pathlib.Path(name)
         (folder / 'library/include').mkdir(parents=True)
         command = ['python3', f'{folder}/library/include', 'tests/b', f'{folder}/c']
-        test = runner.testing.Test({'name': 'a', 'suite': ['unit'], 'cmd': command}, folder)
+        test = runner.testing.Test({'name': 'a', 'suite': ['unit'], 'cmd': command}, folder, {})
         if test.programs != [folder / 'tests/b', folder / 'c']:
             yield f'of a test that is told a folder it builds {test.programs}'
+    for name, found, expected in choices(runner):
+        if found != expected:
+            yield f'{name}: {found} where {expected} was expected'
     if compiler_survives(folder_of_runner):
         yield 'what a killed build has started goes on'
     for command, expected in {'true': 0, 'false': 1}.items():
@@ -228,6 +255,8 @@ DEFECTS = {
     'a test that is ended and counts as failed': planted('testing', "!= 'INTERRUPT'", "!= ''"),
     'a cell that is ended, of which nothing is said': planted('schedule', "left_out(name, 'its time", "str('its time"),
     'a folder that is taken for a program': planted('testing', ' and not word.is_dir()', ''),
+    'a test without test cases that passes as one of any name': planted('testing', 'test.counts_cases and ', ''),
+    'a library that a test needs and nobody builds': planted('testing', "entry.get('depends', ())", '()'),
     'test cases that are not counted': planted('meson_log', 'Count(passed, failed', 'Count(1, failed'),
 }
 

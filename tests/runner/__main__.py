@@ -74,7 +74,7 @@ def run_tests(patterns, slower):
             total += build(BUILD)
         count = build_and_run(BUILD, tests, arguments, show=True)
         if str(count) == str(Count()):
-            say(f'=== No test and no test case has such a name: {arguments[0]}')
+            say(f"=== No test and no test case is called '{arguments[0].partition('=')[2].strip('*')}'. `meson test -C {BUILD} --list` has the names of all tests.")
             count.failed += 1
         total += count
     if not patterns:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses tests, builds and runs them, and counts their test cases."""
 import os
+import pathlib
 import shlex
 import sys
 
@@ -15,19 +16,23 @@ FLOORS = {'unit': 500, 'torch': 40, 'xgboost': 50, 'mpi': 200}
 
 
 class Test:
-    """A test that meson knows: the programs that it starts, and how many test cases of it have run."""
+    """A test that meson knows: what must be built for it, whether it is a program of test cases, and how many of them have run.
+    `files` has those of each of meson's targets."""
 
-    def __init__(self, entry, folder):
+    def __init__(self, entry, folder, files):
         self.name, self.cases = entry['name'], 0
+        self.counts_cases = entry['cmd'][0].startswith(f'{folder}/')  # no other program takes doctest's filter
         self.suites = {suite.partition(':')[2] for suite in entry['suite']}
         # What another program is to start is named as it is seen from the folder, which holds folders of fetched libraries, too.
         words = [folder / word for word in entry['cmd'] if word.startswith((f'{folder}/', 'tests/', 'examples/'))]
-        self.programs = [word for word in words if word.suffix == '' and not word.is_dir()]
+        words = [word for word in words if word.suffix == '' and not word.is_dir()]
+        self.programs = [*dict.fromkeys([*words, *(file for target in entry.get('depends', ()) for file in files[target])])]
 
 
 def tests_of(folder, suites=()):
     """The tests of a configured folder that belong to one of the suites; without suites all."""
-    tests = [Test(entry, folder) for entry in introspect(folder, 'tests')]
+    files = {target['id']: [pathlib.Path(file) for file in target['filename']] for target in introspect(folder, 'targets')}
+    tests = [Test(entry, folder, files) for entry in introspect(folder, 'tests')]
     return [test for test in tests if not suites or test.suites & set(suites)]
 
 
@@ -38,7 +43,7 @@ def chosen_by(patterns, tests):
         return [(tests, [])]
     named = [test for test in tests if any(pattern in test.name for pattern in patterns)]
     if not named:
-        programs = [test for test in tests if test.suites & {'unit', 'torch', 'xgboost', 'lightgbm'}
+        programs = [test for test in tests if test.counts_cases and test.suites & {'unit', 'torch', 'xgboost', 'lightgbm'}
                     and not test.suites & {'mpi', 'processes', 'python'}]
         return [(programs, [f'--test-case=*{pattern}*']) for pattern in patterns]
     for pattern in patterns:
