@@ -17,7 +17,7 @@ from testing import below_floor, build_and_run, chosen_by, tests_of
 
 
 def options_of(arguments):
-    parser = argparse.ArgumentParser(prog='tests/run')
+    parser = argparse.ArgumentParser(prog='tests/run', allow_abbrev=False)  # what sets up knows whole options
     parser.add_argument('--all', action='store_true')
     parser.add_argument('--long', action='store_true')
     parser.add_argument('--coverage', action='store_true')
