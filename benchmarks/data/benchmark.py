@@ -29,7 +29,7 @@ def find_pythons(context):
     own = context.build / 'data-python'
     missing = [package for module, package in PACKAGES.items() if module not in found]
     if missing:
-        print(f'{", ".join(missing)} left out, since no python3 has it. To have all: python3 -m venv {own} && '
+        print(f'{", ".join(missing)} left out, since no python3 has it. To have all: apt-get install python3-venv && python3 -m venv {own} && '
               f'{own}/bin/pip install {" ".join(map(shlex.quote, PACKAGES.values()))}')
     return found
 

@@ -29,7 +29,7 @@ def torch_python(context):
             context.versions['PyTorch of torchrun'] = version
             return python
     own = context.build / 'torch-python'
-    print(f'torchrun is left out: no python3 has PyTorch 2. To have it: python3 -m venv {own} && {own}/bin/pip install torch')
+    print(f'torchrun is left out: no python3 has PyTorch 2. To have it: apt-get install python3-venv && python3 -m venv {own} && {own}/bin/pip install torch')
     return None
 
 
