@@ -5,6 +5,7 @@ known, and takes its compilers along when it is killed. It runs the few again th
 import contextlib
 import importlib
 import io
+import itertools
 import os
 import pathlib
 import select
@@ -156,6 +157,28 @@ def choices(runner):
     yield 'what a test starts beside', tests['supervised'].programs, [folder / 'tests/program', folder / 'other/program']
 
 
+# In place of meson: writes in its log that these tests have passed, and ends with this status.
+MESON = """import pathlib, sys
+status, log, names = sys.argv[1], pathlib.Path(sys.argv[2].partition('=')[2]), sys.argv[3:]
+pathlib.Path('meson-logs', log.name + '.json').write_text(''.join('{"name": "%s", "result": "OK"}\\n' % name for name in names if name != 'lost'))
+sys.exit(int(status))
+"""
+
+
+def where_meson_fails(runner):
+    """What is said, and how many failures, where meson ends with a status, and has run these tests or lost one."""
+    def failed(status, *names):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()), contextlib.chdir(folder):
+            pathlib.Path('meson-logs').mkdir()
+            tests = [types.SimpleNamespace(name=name) for name in names]
+            records, failures = runner.testing.records_of([sys.executable, '-c', MESON, status], tests, pathlib.Path(folder), None, False)
+        return len(records), failures.failed
+
+    yield 'meson that ends well', failed(0, 'good', 'better'), (2, 0)
+    yield 'meson that fails, where no test has', failed(2, 'good', 'better'), (2, 1)
+    yield 'a test that meson has lost', failed(0, 'good', 'lost'), (1, 1)
+
+
 def compiler_survives(folder_of_runner):
     """Whether what a build has started goes on after the process that builds was killed."""
     with tempfile.TemporaryDirectory() as folder:
@@ -218,7 +241,7 @@ def findings(folder_of_runner, runner):
         test = runner.testing.Test({'name': 'a', 'suite': ['unit'], 'cmd': command}, folder, {})
         if test.programs != [folder / 'tests/b', folder / 'c']:
             yield f'of a test that is told a folder it builds {test.programs}'
-    for name, found, expected in choices(runner):
+    for name, found, expected in itertools.chain(choices(runner), where_meson_fails(runner)):
         if found != expected:
             yield f'{name}: {found} where {expected} was expected'
     if compiler_survives(folder_of_runner):
@@ -257,6 +280,8 @@ DEFECTS = {
     'a folder that is taken for a program': planted('testing', ' and not word.is_dir()', ''),
     'a test without test cases that passes as one of any name': planted('testing', 'test.counts_cases and ', ''),
     'a library that a test needs and nobody builds': planted('testing', "entry.get('depends', ())", '()'),
+    'meson that fails unseen': planted('testing', 'process.returncode != 0 and', 'False and'),
+    'tests that meson loses': planted('testing', 'for name in lost:', 'for name in ():'),
     'test cases that are not counted': planted('meson_log', 'Count(passed, failed', 'Count(1, failed'),
 }
 

@@ -71,12 +71,13 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
                 total.failed += 1
         if not ready:
             return total
-        records = records_of([*command, *jobs('--num-processes')], ready, folder, environment, show)
+        records, failures = records_of([*command, *jobs('--num-processes')], ready, folder, environment, show)
+        total += failures
         try:
             for name in to_run_again(records):
                 failed = [test for test in ready if test.name == name]
-                again = records_of([*command, '--num-processes=1'], failed, folder, environment, show)
-                if again and again[0]['result'] == 'OK' and not count_of(again[0]).failed:
+                again, failures = records_of([*command, '--num-processes=1'], failed, folder, environment, show)
+                if again and not failures.failed and again[0]['result'] == 'OK' and not count_of(again[0]).failed:
                     passed_at_second_try.append(name if folder == BUILD else f'{name} ({folder.relative_to(BUILD)})')
                     records = [again[0] if name_of(record) == name else record for record in records]
         except TimeUp as up:  # a second run that was ended counts for nothing
@@ -94,14 +95,11 @@ def build_and_run(folder, tests, arguments=(), slower=1, environment=None, show=
                 test.cases = count.passed + count.failed + count.skipped
             for reason in reasons_of(record):
                 left_out(name, reason)
-    if not records:
-        say('=== meson test did not run')
-        total.failed += 1
     return total
 
 
 def records_of(command, tests, folder, environment, show):
-    """What meson's log tells of each test once they have run; what fails is shown when it does."""
+    """What meson's log tells of each test once they have run, and what meson itself has failed in; what fails is shown when it does."""
     log_name = f'testlog-{os.getpid()}'  # a log of its own: a test may run ./tests/run
     logs = folder / 'meson-logs'
     try:
@@ -117,7 +115,15 @@ def records_of(command, tests, folder, environment, show):
         said = what_it_said(record)
         if count_of(record).failed and said.count('\n') >= SHOWN_LINES - 1:
             say(f"\n=== All that {name_of(record)} said: {record['result']}\n{said}")
-    return records
+    failures = Count()
+    if process.returncode != 0 and not any(count_of(record).failed for record in records):
+        say(f'=== meson test has ended with status {process.returncode}, and no test has failed')
+        failures.failed += 1
+    lost = {test.name for test in tests} - {name_of(record) for record in records}
+    for name in lost:
+        say(f'=== {name}: meson test has not run it')
+        failures.failed += 1
+    return records, failures
 
 
 def below_floor(tests, option, installed=True):
