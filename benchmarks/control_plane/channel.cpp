@@ -260,12 +260,12 @@ void measure(int rounds, bool quick) {
   char const* const flooded = "1 producer, 16 bytes, as fast as they go, a core each";
   char const* const busy = "1 producer, 16 bytes, consumer busy";
   char const* const asleep = "1 producer, 16 bytes, consumer asleep";
-  std::vector<Row> rows{{flooded, "messages a second, over the better concurrent_channel", true, 4.0},
+  std::vector<Row> rows{{flooded, "messages a second, over the better concurrent_channel", true, 5.0},
                         {flooded, "Channel, million a second, at hand first", true},
                         {flooded, "Channel, million a second, receive alone", true},
                         {flooded, "concurrent_channel, million a second, at hand first", true},
                         {flooded, "concurrent_channel, million a second, receive alone", true},
-                        {busy, "Channel, send, p50 in us", false, 1.0},
+                        {busy, "Channel, send, p50 in us", false, 0.3},
                         {busy, "Channel, send, p99 in us"},
                         {busy, "concurrent_channel, send, p50 in us"},
                         {busy, "concurrent_channel, send, p99 in us"},

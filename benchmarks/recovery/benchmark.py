@@ -8,8 +8,8 @@ from time_line import time_line  # noqa: E402
 
 GOALS = {('threads', 'throw'): ('an exception, threads', None, 50), ('processes', 'throw'): ('an exception, processes', None, 50),
          ('processes', 'kill'): ('a killed process', 10, 500), ('processes', 'stop'): ('a process stopped by SIGSTOP', 1000, 1500),
-         ('mpirun', 'throw'): ('an exception, supervised ranks', None, 50), ('mpirun', 'kill'): ('a killed rank, supervised', 10, 1000),
-         ('mpirun', 'stop'): ('a rank stopped by SIGSTOP, supervised', 1000, 2000),
+         ('mpirun', 'throw'): ('an exception, supervised ranks', None, 50), ('mpirun', 'kill'): ('a killed rank, supervised', 10, 500),
+         ('mpirun', 'stop'): ('a rank stopped by SIGSTOP, supervised', 1000, 1500),
          ('threads', 'resize'): ('another number of threads', None, 50), ('processes', 'resize'): ('another number of processes', None, 500),
          ('mpirun', 'resize'): ('another number of supervised ranks', None, 1000)}
 

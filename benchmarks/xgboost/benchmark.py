@@ -4,7 +4,8 @@ import sys
 import tempfile
 import time
 
-GOAL_THREADS, GOAL_PROCESSES, GOAL_REPORT_PERCENT, GOAL_EXAMPLE_S = 0.97, 1.0, 1, 0.5
+GOAL_THREADS, GOAL_PROCESSES, GOAL_EXAMPLE_S = 0.97, 1.0, 0.1
+GOALS_REPORT_PERCENT = {10_000: 3, 100_000: 1}
 
 WORKERS = 2
 ROUNDS = {10_000: 500, 100_000: 100, 1_000_000: 30}  # of boosting, for each number of rows
@@ -98,7 +99,7 @@ def threads(context, raytrain, rows, rounds):
 def reports(context, raytrain, rows):
     context.row(f'{rows} rows, {WORKERS} threads', 'cost of a report in each round, %',
                 [raytrain(rows, REPORT_ROUNDS, 'table', 'reports')['report_percent'] for _ in range(context.rounds)],
-                goal=GOAL_REPORT_PERCENT, direction='lower')
+                goal=GOALS_REPORT_PERCENT[rows], direction='lower')
 
 
 def processes(context, raytrain, rows, rounds):
