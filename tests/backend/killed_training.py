@@ -14,6 +14,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from ended import ended_with_us
+
+ended_with_us()
+
 STEPS = 60
 PLACES = ['forward', 'backward', 'optimizer', 'report', 'reported', 'epoch', 'commit', *['anywhere'] * 7]
 EVERY = {'report': 6, 'reported': 6, 'commit': 6, 'epoch': 20}

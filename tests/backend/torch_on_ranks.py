@@ -14,6 +14,11 @@ import sys
 import tempfile
 import time
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from ended import ended_with_us
+
+ended_with_us()
+
 SKIPPED = 77
 HOSTS = pathlib.Path(__file__).parents[1] / 'collective' / 'hosts.py'
 case, program, *mpirun = sys.argv[1:]

@@ -10,6 +10,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from ended import ended_with_us
+
+ended_with_us()
+
 program = os.path.abspath(sys.argv[1])
 sys.modules['numpy'] = None  # pyarrow does without, and refuses one that is older than it likes
 try:

@@ -7,6 +7,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from ended import ended_with_us
+
+ended_with_us()
+
 SKIPPED = 77
 case, doctor, *mpirun = sys.argv[1:]
 doctor = os.path.abspath(doctor)

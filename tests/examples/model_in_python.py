@@ -12,6 +12,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from ended import ended_with_us
+
+ended_with_us()
+
 BUILD = pathlib.Path(__file__).parents[2] / 'build'
 DATA = BUILD / 'datasets' / 'breast_cancer.csv'
 SKIPPED = 77

@@ -9,6 +9,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from ended import ended_with_us
+
+ended_with_us()
+
 FILES, FILE_BYTES = 6, 100 << 20
 COLUMNS = 16
 

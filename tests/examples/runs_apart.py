@@ -10,6 +10,11 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from ended import ended_with_us
+
+ended_with_us()
+
 BREAST_CANCER = pathlib.Path(__file__).parents[2] / 'build' / 'datasets' / 'breast_cancer.csv'
 SKIPPED = 77
 

@@ -18,6 +18,11 @@ import sys
 import tempfile
 import time
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from ended import ended_with_us
+
+ended_with_us()
+
 CONNECTIONS, REQUESTS = 8, 1000
 LIMIT_S = 120
 

@@ -11,6 +11,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from ended import ended_with_us, run_in_group
+
 DATA = pathlib.Path(__file__).parents[2] / 'build' / 'datasets' / 'breast_cancer.csv'
 SKIPPED = 77
 
@@ -18,9 +21,10 @@ if not DATA.exists():
     print(f'needs {DATA}, which ./examples/run breast_cancer fetches')
     sys.exit(SKIPPED)
 command = [os.path.abspath(word) if os.sep in word else word for word in sys.argv[1:]]
+ended_with_us()
 with tempfile.TemporaryDirectory() as folder:
-    done = subprocess.run([*command, '--data', DATA, '--model', 'model.json'], cwd=folder, text=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    done = run_in_group([*command, '--data', DATA, '--model', 'model.json'], cwd=folder, text=True, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(done.stdout)
     if done.returncode != 0:
         sys.exit(done.returncode)

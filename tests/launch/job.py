@@ -15,6 +15,7 @@ SKIPPED = 77
 # What runs in the background of a shell, or by nohup, ignores some of these, and so would what it starts.
 for number in (signal.SIGINT, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what a test has begun ends with it
 
 
 def wait_for_end(pid, limit):
