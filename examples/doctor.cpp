@@ -125,9 +125,11 @@ auto run(Options const& options) -> int {
     raytrain::Trainer<raytrain::MpiBackend> trainer{[&](raytrain::MpiContext& ctx) { examine(ctx, options, by_rank); },
                                                     config};
     auto const result = trainer.fit();
-    if (is_first) {
+    if (is_first && !by_rank.empty()) {  // empty where it was stopped before
       by_rank.front().say("Start",
                           fmt::format("{:.1f} ms from fit() until all workers run", 1e3 * result.timings.to_workers_s));
+    }
+    if (is_first) {
       std::error_code ignored;
       std::filesystem::remove_all(result.path, ignored);
       if (is_new) std::filesystem::remove(options.storage, ignored);  // where nothing else is in it

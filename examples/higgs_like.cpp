@@ -78,7 +78,7 @@ auto train_with(typename Backend::Params const& params, Options const& options) 
        .backend = {.mode =
                        options.distributed ? raytrain::BoostingMode::distributed : raytrain::BoostingMode::automatic}}};
   auto const result = trainer.fit();
-  if (result.state == raytrain::RunState::aborted) return 75;
+  if (result.state == raytrain::RunState::aborted) return 130;  // stopped: not 75, since the next start begins anew
   auto const auc = result.metrics.number("valid-auc").value_or(0);
   if (raytrain::is_first_of_job()) {
     auto const first = result.history.front().time_total_s;

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """An example that gets SIGTERM as its training begins returns 75, and goes on when it is started again:
 
-  stopped.py PROGRAM ARGUMENTS...
+  stopped.py [--anew] PROGRAM ARGUMENTS...
+
+With --anew it returns 130, as it begins anew then.
 """
 import os
 import pathlib
@@ -11,11 +13,18 @@ import sys
 import tempfile
 import time
 
-TEMPORARY = 75
+sys.path.append(str(pathlib.Path(__file__).parents[1]))
+from ended import ended_with_us
+
+ended_with_us()
+
 LIMIT_S = 60
 TRIES = 20  # of a training that is so short that it may be over first
 
-command = [os.path.abspath(sys.argv[1]), *sys.argv[2:]]
+anew = sys.argv[1] == '--anew'
+program, *arguments = sys.argv[1 + anew:]
+command = [os.path.abspath(program), *arguments]
+STATUS = 130 if anew else 75
 
 
 def start_and_stop(folder):
@@ -39,7 +48,7 @@ for _ in range(TRIES):
         code = start_and_stop(folder)
         if code == 0:
             continue
-        if code != TEMPORARY:
+        if code != STATUS:
             sys.exit(f'the example was stopped, and returned {code}')
         code = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, timeout=LIMIT_S, check=False).returncode
         sys.exit(f'the example has gone on after a stop, and returned {code}' if code != 0 else 0)

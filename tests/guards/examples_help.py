@@ -36,10 +36,20 @@ def check(root):
                     yield f'{name} --help does not tell {option}: {printed}'
             if name not in listed or 'build/' in printed.partition('Options')[2]:
                 yield f'{name} --help: {printed}'
+            if '"--ranks"' not in text and 'httplib' not in text and 'one number' not in (refused := said(clone, name, '--ranks', '2:4')):
+                yield f'{name} --ranks 2:4: {refused}'
         if (clone / 'build').exists():
             yield f'--help has left {[path.name for path in (clone / "build").iterdir()]}'
+        # A program that is there already, and says how it was started.
+        for name in sources:
+            guard.plant(clone, {f'build/examples/{name}': '#!/bin/sh\necho "started with $*"\n'})
+        guard.plant(clone, {'setup': f'{(root / "setup").read_text()}\n{READY}'})
+        for data in (['--data', 'own.csv'], ['--data=own.csv'], ['--seed', '1']):
+            if 'breast_cancer' in sources and (started := said(clone, 'breast_cancer', *data)).count('--data') != 1:
+                yield f'breast_cancer {data}: {started}'
 
 
+READY = 'prepare() { :; }\nbuild_targets() { :; }\nfetch_breast_cancer() { :; }\n'
 RUN = (guard.ROOT / 'examples/run').read_text()
 EXAMPLE = '''// Trains. It goes
 // on.
