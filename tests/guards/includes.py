@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every include of a header of ours, or of the standard library, brings a name that the file uses; and a header of ours includes
-what it names of the standard library, itself or by the header whose definitions it has.
+what it names of the standard library, itself or by the header whose definitions it has. A type of ours that a header names is declared
+there, or in what it includes, without its definitions, which a program may leave to the library.
 
 By text: a name that is written for another reason hides an include that is not needed, and none is reported that is."""
 import re
@@ -167,6 +168,34 @@ def check(root):
                 continue
             if names_of(header) and not names_of(header) & words:
                 yield f'{file}: uses nothing of <{header}>'
+    yield from unreachable(root)
+
+
+# A type of a namespace, which is not indented, and one that a header declares itself, wherever.
+TYPE = re.compile(r'^(?:template\s*<[^;{]*?>\s+)?(?:struct|class|enum class|union|using|concept)\s+(?:\[\[\w+\]\]\s+)?([A-Z]\w+)(?!\w*\s*;)', re.M)
+OWN_TYPE = re.compile(r'\b(?:struct|class|typename|using|concept)\b(?:\s*\.\.\.)?\s+([A-Z]\w+)')
+USED_TYPE = re.compile(r'(?<![\w.>:])(?:raytrain::|detail::)*([A-Z]\w+)\b')
+
+
+def unreachable(root):
+    """A finding for each type of ours that a header names, and that neither it nor what it includes declares."""
+    texts = {str(path).removeprefix('include/'): (root / path).read_text(errors='replace') for path in guard.files(root, 'include', endings=['.hpp'])
+             if not path.name.endswith('-inl.hpp') and '/impl/' not in str(path)}
+    codes = {header: code_of(text) for header, text in texts.items()}
+    places = {}
+    for header, code in codes.items():
+        for name in TYPE.findall(code):
+            places.setdefault(name, set()).add(header)
+    for header, code in codes.items():
+        reached, left = set(), [header]
+        while left:
+            one = left.pop()
+            if one not in reached:
+                reached.add(one)
+                left += [other for other in INCLUDE.findall(texts.get(one, '')) if not other.endswith('-inl.hpp')]
+        for name in sorted(set(USED_TYPE.findall(code)) - set(OWN_TYPE.findall(code))):
+            if name in places and not places[name] & reached:
+                yield f'include/{header}: names {name}, and includes nothing that reaches <{"> or <".join(sorted(places[name]))}>'
 
 
 HEADER = '#pragma once\nnamespace raytrain {\nstruct Rank { int value; };\nauto first() -> Rank;\n}\n'
@@ -174,7 +203,8 @@ GOOD = {
     'include/raytrain/core/identifiers.hpp': HEADER,
     'include/raytrain/core/identifiers-inl.hpp': '#include <raytrain/core/identifiers.hpp>\nauto raytrain::first() -> Rank { return {}; }\n',
     'include/raytrain/core/all.hpp': '#pragma once\n#include <raytrain/core/identifiers.hpp>\n',
-    'include/raytrain/core/world.hpp': '#include <vector>\n#include <raytrain/core/all.hpp>\nusing Ranks = std::vector<raytrain::Rank>;\n',
+    'include/raytrain/core/forward.hpp': '#pragma once\nnamespace raytrain {\nstruct Rank;  // no Ranks\nauto last() -> Rank*;\n}\n',
+    'include/raytrain/core/world.hpp': '#include <vector>\n#include <raytrain/core/all.hpp>\nstruct World { std::vector<raytrain::Rank> ranks; };\n',
 }
 DEFECTS = {
     'a header of the standard library for nothing': {'include/raytrain/core/a.hpp': '#include <map>\nstruct A {};  // no map\n'},
@@ -182,6 +212,10 @@ DEFECTS = {
     'a header that only newer versions of fmt need is missing': {
         'include/raytrain/core/a.hpp': '#include <fmt/format.h>\nauto a = fmt::join("", "");\n'},
     'a name that another header brings by chance': {'include/raytrain/core/a.hpp': '#include <vector>\nstd::vector<std::string> a;\n'},
+    'a type of ours whose header is not reached': {'include/raytrain/core/a.hpp': 'auto next() -> Rank;\n'},
+    'one that only the definitions include': {
+        'include/raytrain/core/a.hpp': 'auto next() -> raytrain::Rank;\n#include <raytrain/core/a-inl.hpp>\n',
+        'include/raytrain/core/a-inl.hpp': '#include <raytrain/core/identifiers.hpp>\nauto next() -> raytrain::Rank { return raytrain::first(); }\n'},
     'a header of ours for a word in a text': {'include/raytrain/core/a.hpp': '#include <raytrain/core/identifiers.hpp>\nauto a = "Rank";\n'},
 }
 
