@@ -41,7 +41,7 @@ auto points() -> Datasets {
 
 /// Trains in the folder until the end, stopped after each of these steps, which count from 1 over all epochs. Gives the
 /// parameters.
-auto trained_with_stops(std::set<int> const& stops) -> Tensors {
+auto trained_with_stops(std::set<int> const& stops, DataConfig const& data = {}) -> Tensors {
   TemporaryFolder const folder;
   auto const stopper = std::make_shared<Stopper>();
   Tensors parameters;
@@ -73,6 +73,7 @@ auto trained_with_stops(std::set<int> const& stops) -> Tensors {
   Trainer<TorchBackend> trainer{train,
                                 {.scaling = {.num_workers = 2},
                                  .run = {.name = "run", .storage_path = folder.path(), .handle_signals = false},
+                                 .data = data,
                                  .datasets = points(),
                                  .callbacks = {stopper}}};
   std::size_t starts = 0;
@@ -95,4 +96,9 @@ TEST_CASE("a training that is stopped within its epochs, again and again, ends w
   std::set<int> stops;
   while (stops.size() < 8) stops.insert(static_cast<int>(1 + random() % (steps_of_epoch * epochs_to_train - 1)));
   CHECK(same_bits(trained_with_stops(stops), trained_with_stops({})));
+}
+
+TEST_CASE("a training is stopped within an epoch also behind a validation on a dataset that is split, too") {
+  DataConfig const splits_all{.datasets_to_split = {"train", "valid"}};
+  CHECK(same_bits(trained_with_stops({3, 5, 47}, splits_all), trained_with_stops({})));
 }

@@ -50,11 +50,15 @@ RAYTRAIN_INLINE auto TakenData::state() const -> State {
 
 RAYTRAIN_INLINE auto TakenData::farthest() const -> std::optional<ShardProgress> {
   std::lock_guard const lock{mutex_};
-  auto const has_split =
-      std::ranges::any_of(batch_sizes_, [&](auto const& each) { return split_.contains(each.first); });
+  auto const rank_of = [&](std::string const& dataset) {
+    if (pinned_.contains(dataset)) return 2;
+    return split_.contains(dataset) ? 1 : 0;
+  };
+  auto highest = 0;
+  for (auto const& [dataset, batch_size] : batch_sizes_) highest = std::max(highest, rank_of(dataset));
   std::optional<ShardProgress> farthest;
   for (auto const& [dataset, batch_size] : batch_sizes_) {
-    if (has_split && !split_.contains(dataset)) continue;
+    if (rank_of(dataset) < highest) continue;
     auto const& progress = *progress_.at(dataset);
     if (!farthest || farthest->position < progress.position) farthest = progress;
   }

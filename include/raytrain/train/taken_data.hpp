@@ -43,9 +43,9 @@ class TakenData {
 
   [[nodiscard]] auto state() const -> State;
 
-  /// Whether of the split dataset that is the farthest, or where none is split of any, which is the one that is trained
-  /// on and no validation's, the last batch of an epoch was taken, and none of the next one. Not where no batches were
-  /// taken.
+  /// Whether of the dataset that is trained on, and no validation's, the last batch of an epoch was taken, and none of
+  /// the next one. That is the farthest of those with a pinned shard, where none has one of the split ones, and where
+  /// none is split of all. Not where no batches were taken.
   [[nodiscard]] auto is_between_epochs() const -> bool;
 
   /// Whether of that dataset the last batch was taken of some virtual shards, and of others not.
