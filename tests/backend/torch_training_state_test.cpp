@@ -165,6 +165,45 @@ TEST_CASE("a loop that is left at the last batch of an epoch has done that epoch
 }
 
 TEST_CASE(
+    "an epoch goes on behind a checkpoint of its last batch, of a whole dataset and beside other shards of it, too") {
+  enum class Look { none, whole, reported };
+  auto const epochs_of = [](std::string const& dataset, Look look) {
+    TemporaryFolder const folder;
+    std::vector<int> epochs;
+    auto const train = [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return torch::nn::Linear{1, 1}; });
+      auto shard = ctx.dataset_shard(dataset);
+      auto same_rows = ctx.dataset_shard(dataset);
+      TrainingState state{model, shard};
+      epochs.push_back(ctx.restore(state));
+      if (epochs.size() > 1) return;
+      auto batches = shard.batches({.batch_size = 8});
+      std::size_t taken = 0;
+      for (auto const& batch : batches) {
+        auto const is_last = ++taken == batches.size();
+        if (batch.size() == 0 || (look != Look::reported && !is_last)) continue;
+        auto looked_at = same_rows.batches({.batch_size = 8});
+        std::size_t seen = 0;
+        for (auto const& row : looked_at) {
+          if (row.size() == 0 || look == Look::none) break;
+          if (++seen < looked_at.size() || look == Look::whole) continue;
+          return ctx.report(Epoch{0, 0}, save(state));
+        }
+        return ctx.report(Epoch{0, 0}, save(state));
+      }
+    };
+    RunSetup const setup{.workers = 1, .datasets = datasets(), .cpus = 1};
+    run_in(folder.path(), setup, train);
+    run_in(folder.path(), setup, train);
+    return epochs;
+  };
+  CHECK(epochs_of("train", Look::whole) == std::vector{0, 0});
+  CHECK(epochs_of("train", Look::reported) == std::vector{0, 0});
+  CHECK(epochs_of("beside", Look::none) == std::vector{0, 0});
+  CHECK(epochs_of("beside", Look::whole) == std::vector{0, 0});
+}
+
+TEST_CASE(
     "two nets that fail anywhere in an epoch go on to the bits of an undisturbed training, each worker's sums, too") {
   auto const whole = train_two_nets({}, 4);
   CHECK(whole.sums[0].size() == 3);

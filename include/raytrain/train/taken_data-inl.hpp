@@ -38,6 +38,13 @@ RAYTRAIN_INLINE auto TakenData::begin_batches(std::string const& dataset, ShardP
   return true;
 }
 
+RAYTRAIN_INLINE auto TakenData::follows(std::string const& dataset, ShardProgressPointer const& progress) const
+    -> bool {
+  std::lock_guard const lock{mutex_};
+  auto const followed = progress_.find(dataset);
+  return followed != progress_.end() && followed->second == progress;
+}
+
 RAYTRAIN_INLINE auto TakenData::state() const -> State {
   std::lock_guard const lock{mutex_};
   State state{.batch_sizes = batch_sizes_};

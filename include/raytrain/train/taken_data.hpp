@@ -41,6 +41,9 @@ class TakenData {
   auto begin_batches(std::string const& dataset, ShardProgressPointer const& progress, std::uint64_t batch_size)
       -> bool;
 
+  /// Whether the dataset's position is this shard's.
+  [[nodiscard]] auto follows(std::string const& dataset, ShardProgressPointer const& progress) const -> bool;
+
   [[nodiscard]] auto state() const -> State;
 
   /// Whether of the dataset that is trained on, and no validation's, the last batch of an epoch was taken, and none of

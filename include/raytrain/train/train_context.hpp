@@ -310,6 +310,12 @@ class TrainContext {
   /// As `restore` of the shard does, and nothing else.
   void keep_position_of(DatasetShard const& shard) const;
 
+  /// Whether checkpoints have the position of this shard of the dataset.
+  [[nodiscard]] auto keeps_position(std::string const& dataset, TakenData::ShardProgressPointer const& progress) const
+      -> bool {
+    return taken_data_->follows(dataset, progress);
+  }
+
   /// Before a context adds to what is handed over: false where `hand_over` does nothing.
   ///
   /// Errors: `invalid_call`, as `hand_over`.

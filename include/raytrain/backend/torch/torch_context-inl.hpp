@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -113,9 +114,21 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::loader_shard(std::string_view name, std
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::listened_shard(DatasetShard shard) const -> TorchShard {
-  std::shared_ptr<detail::BatchListener> follower;
-  if (shard.is_split()) follower = std::make_shared<detail::BatchFollower>(taken_, shard.name());
+  auto follower =
+      std::make_shared<detail::BatchFollower>(shard.is_split() ? taken_ : nullptr, shard.name(), shard.progress());
+  std::erase_if(followers_, [](auto const& each) { return each.expired(); });
+  followers_.push_back(follower);
   return TorchShard{std::move(shard), std::move(follower), step_timer_, copies_};
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::unfinished_epochs() const -> std::set<std::string> {
+  std::set<std::string> datasets;
+  for (auto const& each : followers_) {
+    auto const follower = each.lock();
+    if (follower && follower->is_in_last_batch() && keeps_position(follower->dataset(), follower->of_shard()))
+      datasets.insert(follower->dataset());
+  }
+  return datasets;
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::autocast(Precision precision) -> Autocast {
@@ -146,7 +159,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
   }
   materialize(draft);
   if (world_rank() == Rank{0}) {
-    auto const unfinished = fmt::format("{}", fmt::join(taken_->in_last_batch, "\n"));
+    auto const unfinished = fmt::format("{}", fmt::join(unfinished_epochs(), "\n"));
     if (!unfinished.empty() || draft.metadata().contains(detail::unfinished_key)) {
       draft.set_metadata(detail::unfinished_key, unfinished);
     }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -309,9 +310,9 @@ class TorchContext : public TrainContext {
   /// operation: every rank makes the same loaders in the same order, each under a name of its own.
   ///
   /// Errors: `invalid_call` for a name that is empty, not UTF-8 or of several lines, that of a dataset of the run's, or
-  /// that of a loader of another
-  ///         number of examples; `invalid_data` for a dataset that is empty or does not tell its size; `invalid_config`
-  ///         for fewer examples than workers; `rank_mismatch` on all ranks when one makes another loader.
+  ///         that of a loader of another number of examples; `invalid_data` for a dataset that is empty or does not
+  ///         tell its size; `invalid_config` for fewer examples than workers; `rank_mismatch` on all ranks when one
+  ///         makes another loader.
   template <class D>
   [[nodiscard]] auto data_loader(std::string_view name, D dataset) -> DataLoader<D> {
     auto const size = dataset.size();
@@ -408,9 +409,10 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto followed_rates() const -> std::vector<double>;
 
   [[nodiscard]] auto loader_shard(std::string_view name, std::optional<std::size_t> examples) -> TorchShard;
-
-  /// With what tells of its batches, where it is split.
+  /// With what follows its batches.
   [[nodiscard]] auto listened_shard(DatasetShard shard) const -> TorchShard;
+  /// Datasets of which a checkpoint's position lies behind the last batch of an epoch that goes on.
+  [[nodiscard]] auto unfinished_epochs() const -> std::set<std::string>;
 
   /// Warns of learning rates that a checkpoint has replaced by others.
   void compare_rates(std::vector<double> const& before, std::vector<double> const& restored);
@@ -474,6 +476,7 @@ class TorchContext : public TrainContext {
   std::optional<detail::OwnDefaultGenerator> default_generator_;  ///< Where several workers share the process.
   std::optional<detail::ShardGenerators> shard_generators_;       ///< With virtual shards.
   std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
+  mutable std::vector<std::weak_ptr<detail::BatchFollower const>> followers_;  ///< Of the shards that there are.
   std::shared_ptr<detail::JoinedBatch> joined_batch_ = std::make_shared<detail::JoinedBatch>(collective(), taken_);
   std::shared_ptr<detail::StepTimer> step_timer_;
   std::shared_ptr<detail::DeviceCopies const> copies_;  ///< Of batches, to a GPU.
