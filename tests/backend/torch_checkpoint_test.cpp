@@ -385,6 +385,29 @@ TEST_CASE("random numbers go on after a resume, and begin anew with another numb
   }
 }
 
+TEST_CASE(
+    "a worker's generator draws other numbers than operations without one, after another number of workers, too") {
+  TemporaryFolder const folder;
+  for (int const workers : {1, 2}) {
+    run_in(folder.path(), {.workers = workers}, [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return Net{}; });
+      auto const epoch = ctx.restore(model);
+      CHECK_FALSE(torch::equal(torch::rand({4}, ctx.generator()), torch::rand({4})));
+      ctx.report(Epoch{epoch, 1.0}, save(model));
+    });
+  }
+}
+
+TEST_CASE("a model that is prepared later lets no random number come again") {
+  for (int const workers : {1, 2}) {
+    run_once({.workers = workers}, [&](TorchContext& ctx) {
+      auto const before = torch::rand({4});
+      auto const model = ctx.prepare_model([] { return Net{}; });
+      CHECK_FALSE(torch::equal(torch::rand({4}), before));
+    });
+  }
+}
+
 TEST_CASE("a checkpoint that is reported again keeps the random numbers' states that it has") {
   TemporaryFolder const folder;
   run_in(folder.path(), {.workers = 1}, save_net);

@@ -270,6 +270,26 @@ TEST_CASE("a batch that is held while its iterator goes on keeps its shard's ran
   for (int const workers : {1, 2, 3}) CHECK(same_bits(trained(workers), expected));
 }
 
+TEST_CASE(
+    "a shard's random numbers are others than the worker's, and those of its generator others than the default ones") {
+  auto const train = [](TorchContext& ctx) {
+    Tensors drawn;
+    auto const draw = [&] {
+      drawn.push_back(torch::rand({4}));
+      drawn.push_back(torch::rand({4}, ctx.generator()));
+    };
+    draw();
+    for (auto const& batch : ctx.dataset_shard("train").batches({.batch_size = 100})) {
+      if (!batch.is_padding()) draw();
+    }
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) CHECK_FALSE(torch::equal(drawn[i], drawn[j]));
+    }
+  };
+  TemporaryFolder const folder;
+  trainer_of(folder.path(), {.workers = 2}, train).fit();
+}
+
 TEST_CASE("statistics that batches without a backward have moved are those of shard 0, with any number of workers") {
   auto const moved = [](int workers) {
     Tensors state;

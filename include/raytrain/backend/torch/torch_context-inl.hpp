@@ -73,7 +73,7 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
                         std::make_unique<detail::TimedCollective>(std::move(setup.collective), timer))}},
       unlocking_{static_cast<detail::UnlockingCollective*>(&TrainContext::collective())},
       device_{scaling, config, setup.link, *unlocking_},
-      generator_{at::detail::createCPUGenerator(worker_seed())},
+      generator_{at::detail::createCPUGenerator(detail::own_seed(worker_seed()))},
       step_timer_{std::move(timer)} {
   at::set_num_threads(cpus());
   if (process_workers() > WorldSize{1}) {
@@ -84,7 +84,7 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
   if (device_.gpu()) copies_ = std::make_shared<detail::DeviceCopies const>(device());
   if (virtual_shards() == 0) return;
   shard_generators_.emplace(generator_, [this](std::uint32_t shard) {
-    auto const first = detail::stream_seed(~seed(), shard);
+    auto const first = ~detail::stream_seed(~seed(), shard);  // no worker's
     // Of a checkpoint without their states: other numbers than before it.
     return goes_on_ ? detail::stream_seed(first, checkpoint()->training_iteration()) : first;
   });
@@ -353,11 +353,6 @@ RAYTRAIN_TORCH_INLINE void TorchContext::restore_shard_generators() {
   }
 }
 
-RAYTRAIN_TORCH_INLINE auto TorchContext::default_state_of_batch() const -> std::optional<at::Tensor> {
-  if (!shard_generators_ || !shard_generators_->in_place()) return std::nullopt;
-  return detail::default_generator_state();
-}
-
 RAYTRAIN_TORCH_INLINE void TorchContext::restore_generators() {
   if (shard_generators_) restore_shard_generators();
   auto const path = rank_folder_name(world_rank()) + "/" + detail::generators_name;
@@ -374,8 +369,7 @@ RAYTRAIN_TORCH_INLINE void TorchContext::restore_generators() {
   if (is_same_world && checkpoint()->contains(path)) {
     return detail::generators_from_bytes(checkpoint()->read(path), generator_);
   }
-  generator_.set_current_seed(seed);
-  detail::seed_default_generator(seed);
+  detail::seed_generators(seed, generator_);
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::compare_rates(std::vector<double> const& before,

@@ -83,11 +83,11 @@ class TorchContext : public TrainContext {
   /// backwards than its first one.
   ///
   /// `make` is called by one worker of the process at a time, but for collectives in it, with LibTorch's default
-  /// generator seeded from the run's seed: the same model on every rank, and on every run. Returns a holder
-  /// (`model->forward(x)`, `model(x)`) of a module by value, and what else `make` returns as it is. Every rank prepares
-  /// the same models in the same order. Averaging ends with the training function, or when the model and its parameters
-  /// are gone. Prepared once more, a model is averaged as it is then: what was unfrozen or registered since is refused
-  /// otherwise.
+  /// generator seeded from the run's seed: the same model on every rank, and on every run. Then that generator goes on
+  /// where it was. Returns a holder (`model->forward(x)`, `model(x)`) of a module by value, and what else `make`
+  /// returns as it is. Every rank prepares the same models in the same order. Averaging ends with the training
+  /// function, or when the model and its parameters are gone. Prepared once more, a model is averaged as it is then:
+  /// what was unfrozen or registered since is refused otherwise.
   ///
   /// Errors: `backend` for gradients that are neither float nor double, or elsewhere; as `ModelOptions::validate`,
   ///         and `invalid_config` for an exchange with virtual shards; `invalid_call` for one that another model uses,
@@ -364,12 +364,12 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto devices() const -> std::vector<torch::Device> { return device_.devices(); }
 
   /// This worker's own random numbers, for operations that take a generator. They follow from the run's seed and the
-  /// rank, whatever other workers do. So do those of operations without one, as of dropout: where several workers share
-  /// a process, each of them draws from a generator of its own in place of LibTorch's default one, with the numbers
-  /// that a process of its own would give it. There `torch::manual_seed` has no effect but on what `prepare_model`
-  /// calls, and threads that the program starts share LibTorch's. With virtual shards both are those of the batch's
-  /// shard, from the batch's beginning to that of the next one or the end of the epoch, after which they are the
-  /// worker's.
+  /// rank, whatever other workers do. So do the others of operations without one, as of dropout: where several workers
+  /// share a process, each of them draws from a generator of its own in place of LibTorch's default one, with the
+  /// numbers that a process of its own would give it. There `torch::manual_seed` has no effect but on what
+  /// `prepare_model` calls, and threads that the program starts share LibTorch's. With virtual shards both are those of
+  /// the batch's shard, from the batch's beginning to that of the next one or the end of the epoch, after which they
+  /// are the worker's.
   [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
   /// The same for tensors on `device()`: on a GPU what operations without a generator draw from, as dropout does.
   [[nodiscard]] auto device_generator() -> at::Generator;
@@ -384,8 +384,6 @@ class TorchContext : public TrainContext {
 
   void restore_generators();
   void restore_shard_generators();
-  /// Of LibTorch's default generator, while that is a shard's.
-  [[nodiscard]] auto default_state_of_batch() const -> std::optional<at::Tensor>;
 
   /// This worker's virtual shards.
   [[nodiscard]] auto own_shards() const -> std::vector<std::uint32_t>;
@@ -424,15 +422,14 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto build(F& make) {
     detail::DefaultGeneratorLock lock;
     detail::UnlockingScope const unlocking{*unlocking_, lock};
-    auto const of_batch = default_state_of_batch();
+    auto const before = detail::default_generator_state();
     auto built = [&] {  // with no GPU's seed, from which other workers draw
       detail::OwnDefaultGenerator::Pause const pause;
       auto const of_model = models_ == 0 ? seed() : detail::stream_seed(seed(), models_);
       device_.gpu() ? detail::seed_default_generator(of_model) : (void)torch::manual_seed(of_model);
       return hold_module(make);
     }();
-    detail::seed_default_generator(worker_seed(), device());
-    if (of_batch) detail::set_default_generator_state(*of_batch);
+    detail::set_default_generator_state(before);
     return built;
   }
 

@@ -40,6 +40,11 @@ RAYTRAIN_TORCH_INLINE void seed_default_generator(std::uint64_t seed, at::Device
   if (!device.is_cpu()) set(OwnDefaultGenerator::current(device));
 }
 
+RAYTRAIN_TORCH_INLINE void seed_generators(std::uint64_t seed, at::Generator& own) {
+  own.set_current_seed(own_seed(seed));
+  seed_default_generator(seed);
+}
+
 RAYTRAIN_TORCH_INLINE auto generator_to_bytes(at::Generator const& generator) -> Bytes {
   auto const state = generator.get_state();
   auto const* const first = static_cast<std::byte const*>(state.data_ptr());

@@ -37,6 +37,12 @@ void set_default_generator_state(at::Tensor const& state);
 /// On a GPU that of the device, too.
 void seed_default_generator(std::uint64_t seed, at::Device device = at::kCPU);
 
+/// Of a worker's own generator, whose numbers are not those of the default one, which has `seed`.
+[[nodiscard]] constexpr auto own_seed(std::uint64_t seed) noexcept -> std::uint64_t { return stream_seed(~seed, 0); }
+
+/// The worker's own one, and the default one.
+void seed_generators(std::uint64_t seed, at::Generator& own);
+
 /// The state of one.
 [[nodiscard]] auto generator_to_bytes(at::Generator const& generator) -> Bytes;
 

@@ -24,7 +24,7 @@ RAYTRAIN_TORCH_INLINE void ShardGenerators::put_in_place(std::optional<ShardTurn
   if (!turn) return generators_from_bytes(worker_state_, own_);
   if (turn->is_padding) return;
   auto const found = shards_.find(turn->shard);
-  if (found == shards_.end()) return begin(seed_of_(turn->shard));
+  if (found == shards_.end()) return seed_generators(seed_of_(turn->shard), own_);
   generators_from_bytes(found->second, own_);
 }
 
@@ -32,16 +32,11 @@ RAYTRAIN_TORCH_INLINE auto ShardGenerators::state(std::uint32_t shard) -> Bytes 
   auto const [found, is_new] = shards_.try_emplace(shard);
   if (is_new) {
     auto const before = generators_to_bytes(own_);
-    begin(seed_of_(shard));
+    seed_generators(seed_of_(shard), own_);
     found->second = generators_to_bytes(own_);
     generators_from_bytes(before, own_);
   }
   return found->second;
-}
-
-RAYTRAIN_TORCH_INLINE void ShardGenerators::begin(std::uint64_t seed) {
-  own_.set_current_seed(seed);
-  seed_default_generator(seed);
 }
 
 }  // namespace raytrain::detail

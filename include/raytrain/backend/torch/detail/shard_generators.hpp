@@ -37,8 +37,6 @@ class ShardGenerators {
   void set_state(std::uint32_t shard, BytesView state) { shards_[shard].assign(state.begin(), state.end()); }
 
  private:
-  void begin(std::uint64_t seed);
-
   at::Generator& own_;
   std::function<std::uint64_t(std::uint32_t)> seed_of_;
   std::optional<ShardTurn> in_place_;
