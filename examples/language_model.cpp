@@ -5,7 +5,6 @@
 #include <sysexits.h>
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <memory>
 
@@ -155,8 +154,12 @@ auto run(Options const& options) -> int {
     }
   }
   auto const loss = result.metrics.number("validation_loss");
-  if (loss && *loss < 0.6 * std::log(256)) return 0;
-  if (speaks) fmt::print(stderr, "\nThe network has learnt little: chance gets a loss of {:.2f}.\n", std::log(256));
+  // How often each byte comes gets 3.2 on the licences. Of a text that may be short: less than chance.
+  auto const wanted = options.text == licences_folder ? 3.0 : 5.5;
+  if (loss && *loss < wanted) return 0;
+  if (speaks)
+    fmt::print(stderr, "\nThe network has learnt little: its loss is not below {:.1f}. Give it more --epochs.\n",
+               wanted);
   return 1;
 }
 
