@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <raytrain/backend/torch/load_model.hpp>
@@ -132,6 +133,35 @@ TEST_CASE("a script may use a buffer and put another one in its place, in traini
   CHECK(model.forward(x).equal(x / 4));
   CHECK(model.forward(x).equal(x / 5));
   CHECK(model.buffers()[0].item<float>() == 6);
+}
+
+TEST_CASE("a script may put another buffer in place in some calls only, be their graphs used later") {
+  auto const unit = std::make_shared<torch::jit::CompilationUnit>();
+  torch::jit::Module script{"Scaled", unit};
+  script.register_parameter("weight", torch::ones({3}).set_requires_grad(true), /*is_buffer=*/false);
+  script.register_buffer("scale", torch::full({}, 2.0));
+  script.register_attribute("training", c10::BoolType::get(), true);
+  script.define(
+      "def forward(self, x, replaces: bool):\n"
+      "  y = self.weight * x / self.scale\n"
+      "  if replaces:\n"
+      "    self.scale = self.scale + 1\n"
+      "  return y\n");
+  ScriptModule model{script};
+  auto const x = torch::arange(3, torch::kFloat);
+  auto const first = model.forward(x, false).sum();
+  auto const second = model.forward(x, true).sum();
+  auto const third = model.forward(x, false).sum();
+  {
+    torch::NoGradGuard const no_grad;
+    (void)model.forward(x, true);
+  }
+  CHECK(model.buffers()[0].item<float>() == 4);
+  for (auto const& [loss, scale] : {std::pair{first, 2}, {second, 2}, {third, 3}}) {
+    model.zero_grad();
+    loss.backward();
+    CHECK(model.parameters()[0].grad().equal(x / scale));
+  }
 }
 
 TEST_CASE_TEMPLATE("a script is trained on two workers to the bits of the same module of LibTorch's", Optimizer,

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/ir.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -27,24 +30,50 @@ RAYTRAIN_TORCH_INLINE auto last_line(std::string_view text) -> std::string {
   return std::string{text.substr(text.rfind('\n') + 1)};
 }
 
+RAYTRAIN_TORCH_INLINE void add_assigned_attributes(std::set<std::string>& names, torch::jit::Block const& block) {
+  for (auto const* const node : block.nodes()) {
+    if (node->kind() == torch::jit::prim::SetAttr) names.insert(node->s(torch::jit::attr::name));
+    for (auto const* const inner : node->blocks()) add_assigned_attributes(names, *inner);
+  }
+}
+
+/// Names of attributes that some method of the script, or of a submodule, puts something else in place of.
+RAYTRAIN_TORCH_INLINE auto assigned_attributes(torch::jit::Module const& script) -> std::set<std::string> {
+  std::set<std::string> names;
+  for (auto const& module : script.modules()) {
+    for (auto* const method : module.type()->methods()) {
+      method->ensure_defined();
+      auto* const function = torch::jit::tryToGraphFunction(*method);
+      if (function != nullptr) add_assigned_attributes(names, *function->graph()->block());
+    }
+  }
+  return names;
+}
+
 }  // namespace detail
 
 RAYTRAIN_TORCH_INLINE ScriptModule::ScriptModule(torch::jit::Module script) : script_{std::move(script)} {
-  mirror(*this, script_);
+  mirror(*this, script_, detail::assigned_attributes(script_));
+  for (auto const& assigned : buffers_) {
+    for (auto& other : buffers_) {  // has one under two names
+      if (assigned.may_be_replaced && other.tensor.is_same(assigned.tensor)) other.may_be_replaced = true;
+    }
+  }
   Module::train(script_.is_training());
 }
 
-RAYTRAIN_TORCH_INLINE void ScriptModule::mirror(torch::nn::Module& module, torch::jit::Module const& script) {
+RAYTRAIN_TORCH_INLINE void ScriptModule::mirror(torch::nn::Module& module, torch::jit::Module const& script,
+                                                std::set<std::string> const& assigned) {
   for (auto const& parameter : script.named_parameters(/*recurse=*/false)) {
     module.register_parameter(parameter.name, parameter.value, parameter.value.requires_grad());
   }
   for (auto const& buffer : script.named_buffers(/*recurse=*/false)) {
     module.register_buffer(buffer.name, buffer.value);
-    buffers_.push_back({script, buffer.name, buffer.value});
+    buffers_.push_back({script, buffer.name, buffer.value, assigned.contains(buffer.name)});
   }
   for (auto const& child : script.named_children()) {
     auto const submodule = std::make_shared<torch::nn::Module>(child.name);
-    mirror(*submodule, child.value);
+    mirror(*submodule, child.value, assigned);
     module.register_module(child.name, submodule);
   }
 }
@@ -54,7 +83,7 @@ RAYTRAIN_TORCH_INLINE void ScriptModule::train(bool on) {
   script_.train(on);
 }
 
-RAYTRAIN_TORCH_INLINE auto ScriptModule::give_buffers() -> std::vector<torch::Tensor> {
+RAYTRAIN_TORCH_INLINE void ScriptModule::give_buffers() {
   std::vector<torch::Tensor> given;
   for (auto& buffer : buffers_) {
     given.push_back(buffer.tensor);
@@ -66,18 +95,15 @@ RAYTRAIN_TORCH_INLINE auto ScriptModule::give_buffers() -> std::vector<torch::Te
     given.back() = first + 1 < given.size() ? given[first] : buffer.tensor.clone();
     buffer.owner.setattr(buffer.name, given.back());
   }
-  return given;
 }
 
-RAYTRAIN_TORCH_INLINE void ScriptModule::take_buffers(std::vector<torch::Tensor> const& given) {
+RAYTRAIN_TORCH_INLINE void ScriptModule::take_buffers() {
   torch::NoGradGuard const no_grad;
-  for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    auto& [owner, name, tensor, may_be_replaced] = buffers_[i];
-    auto const now = owner.attr(name).toTensor();
-    if (now.is_same(tensor)) continue;
-    may_be_replaced = !now.is_same(given[i]);
-    tensor.copy_(now);
-    owner.setattr(name, tensor);
+  for (auto& buffer : buffers_) {
+    auto const now = buffer.owner.attr(buffer.name).toTensor();
+    if (now.is_same(buffer.tensor)) continue;
+    buffer.tensor.copy_(now);
+    buffer.owner.setattr(buffer.name, buffer.tensor);
   }
 }
 
@@ -86,9 +112,9 @@ RAYTRAIN_TORCH_INLINE auto ScriptModule::call(std::vector<c10::IValue> inputs) -
     return Error{Errc::backend, "running TorchScript", detail::last_line(said), "give what its forward takes"};
   };
   try {
-    auto const given = give_buffers();
+    give_buffers();
     auto output = script_.forward(std::move(inputs)).toTensor();
-    take_buffers(given);
+    take_buffers();
     return output;
   } catch (c10::Error const& error) {
     throw refuse(error.what_without_backtrace());

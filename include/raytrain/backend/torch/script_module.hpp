@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,20 +38,21 @@ class ScriptModule : public torch::nn::Module {
     torch::jit::Module owner;
     std::string name;
     torch::Tensor tensor;
-    bool may_be_replaced = true;  ///< By another tensor: nothing is known before the first forward.
+    bool may_be_replaced = false;  ///< By another tensor: some method of the script says so.
   };
 
   auto call(std::vector<c10::IValue> inputs) -> torch::Tensor;
 
   /// Gives the script what it has of each buffer while it runs: with a graph a copy where the script may put another
   /// tensor in its place, since the graph's must not change before the backward.
-  [[nodiscard]] auto give_buffers() -> std::vector<torch::Tensor>;
+  void give_buffers();
 
   /// Brings what the script has made of buffers into those of the module.
-  void take_buffers(std::vector<torch::Tensor> const& given);
+  void take_buffers();
 
-  /// Registers the script's tensors in the module, which both then have, and the same of its submodules.
-  void mirror(torch::nn::Module& module, torch::jit::Module const& script);
+  /// Registers the script's tensors in the module, which both then have, and the same of its submodules. `assigned`:
+  /// names of attributes that the script puts others in place of.
+  void mirror(torch::nn::Module& module, torch::jit::Module const& script, std::set<std::string> const& assigned);
 
   torch::jit::Module script_;
   std::vector<Buffer> buffers_;
