@@ -222,6 +222,10 @@ TEST_CASE("a script's checkpoint is a file of tensors, and a script of it predic
   CHECK(stored.names() == "model.safetensors ");
   TorchPredictor const predictor{load_model(stored.checkpoint(), make_script)};
   CHECK(predictor.predict(torch::ones({2, 3})).equal(torch::full({2, 1}, 8.0)));
+  TorchPredictor const of_factory{stored.checkpoint(), make_script};
+  CHECK(of_factory.predict(torch::ones({2, 3})).equal(torch::full({2, 1}, 8.0)));
+  TorchPredictor const with_options{stored.checkpoint(), make_script, {.batch_size = 1}};
+  CHECK(with_options.predict(torch::ones({2, 3})).equal(torch::full({2, 1}, 8.0)));
   save_safetensors(model, folder.path() / "script.safetensors");
   auto again = load_model(folder.path() / "script.safetensors", make_script);
   again->script().save((folder.path() / "script.pt").string());

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include <raytrain/backend/torch/load_model.hpp>
+#include <raytrain/backend/torch/script_module.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/data/dataset.hpp>
@@ -66,7 +68,7 @@ class TorchPredictor {
   }
 
   /// Of a model with arguments: `TorchPredictor predictor{checkpoint, [] { return Net{784, 10}; }}`, as `load_model`
-  /// takes it.
+  /// takes it, which may be TorchScript.
   ///
   /// Errors: as above.
   template <TorchModuleFactory F>
@@ -127,10 +129,17 @@ class TorchPredictor {
   TorchPredictorOptions options_;
 };
 
+namespace detail {
+/// TorchScript predicts as a `ScriptModule`.
+template <class M>
+using Predicting = std::conditional_t<std::same_as<M, torch::jit::Module>, ScriptModule, M>;
+}  // namespace detail
+
 template <TorchModuleFactory F>
-TorchPredictor(Checkpoint const&, F) -> TorchPredictor<std::invoke_result_t<F&>>;
+TorchPredictor(Checkpoint const&, F) -> TorchPredictor<detail::Predicting<std::invoke_result_t<F&>>>;
 template <TorchModuleFactory F>
-TorchPredictor(Checkpoint const&, F, TorchPredictorOptions) -> TorchPredictor<std::invoke_result_t<F&>>;
+TorchPredictor(Checkpoint const&, F, TorchPredictorOptions)
+    -> TorchPredictor<detail::Predicting<std::invoke_result_t<F&>>>;
 
 }  // namespace raytrain
 
