@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -156,6 +157,18 @@ TEST_CASE("a model that was prepared to be averaged trains locally when it is pr
     CHECK(gradient_of_rank(local) == ctx.world_rank().value + 1.0);
     auto again = ctx.prepare_model(averaged);
     CHECK(gradient_of_rank(again) == 1.5);
+  });
+}
+
+TEST_CASE("a local model that is prepared to be averaged is none any more, and one that is prepared twice is one") {
+  run_once({.workers = 2}, [](TorchContext& ctx) {
+    auto local = ctx.prepare_local_model([] { return torch::nn::Linear{2, 1}; });
+    auto local_again = ctx.prepare_local_model(local);
+    static_assert(std::same_as<decltype(local_again), decltype(local)>);
+    auto averaged = ctx.prepare_model(local_again);
+    static_assert(std::same_as<decltype(averaged), torch::nn::Linear>);
+    (averaged->weight * (ctx.world_rank().value + 1.0)).sum().backward();
+    CHECK(local->weight.grad()[0][0].item<double>() == 1.5);
   });
 }
 

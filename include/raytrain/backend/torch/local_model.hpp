@@ -46,6 +46,16 @@ inline constexpr bool is_local_model<M const> = is_local_model<M>;
 template <class M>
 inline constexpr bool is_local_model<M&> = is_local_model<M>;
 
+/// The holder that a local model is, by itself; any other model as it is.
+template <TorchModule M>
+[[nodiscard]] auto as_no_local_model(M model) -> M {
+  return model;
+}
+template <TorchModule M>
+[[nodiscard]] auto as_no_local_model(LocalModel<M> model) -> M {
+  return model;
+}
+
 /// A shared_ptr in a holder, of which a class can be derived; another holder as it is.
 template <TorchModule M>
 [[nodiscard]] auto in_holder(M model) {

@@ -101,11 +101,11 @@ class TorchContext : public TrainContext {
     return model;
   }
 
-  /// The same for a model that is there already.
+  /// The same for a model that is there already, a local one, too, whose holder comes without the `LocalModel`.
   template <TorchModule M>
   [[nodiscard]] auto prepare_model(M model, ModelOptions const& options = {}) {
     options.validate(virtual_shards());
-    auto held = hold_module([&] { return std::move(model); });
+    auto held = hold_module([&] { return detail::as_no_local_model(std::move(model)); });
     device_.place(module_of(held));
     begin_averaged(module_of(held), options);
     return held;
@@ -141,7 +141,7 @@ class TorchContext : public TrainContext {
   /// The same for a model that is there already.
   template <TorchModule M>
   [[nodiscard]] auto prepare_local_model(M model) {
-    return to_local_model(hold_module([&] { return std::move(model); }));
+    return to_local_model(hold_module([&] { return detail::as_no_local_model(std::move(model)); }));
   }
 
   /// Makes parameters and buffers of floating-point numbers their mean over all workers, the same bits on each, and
