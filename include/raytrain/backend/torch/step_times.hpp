@@ -5,8 +5,8 @@
 
 namespace raytrain {
 
-/// Where a worker's time went since its last report, in seconds that add up to all of it. A field of a report: its
-/// metrics are then "times.data_s" and so on.
+/// Where a worker's time went since its last report began, in seconds that add up to all of it. A field of a report:
+/// its metrics are then "times.data_s" and so on.
 ///
 /// Batches are those of a `TorchShard`, backwards those of models of `prepare_model`. The time of a batch that no
 /// backward follows, in an evaluation, is that of a forward; what lies between two backwards of one batch is rest, and
@@ -18,7 +18,7 @@ struct StepTimes {
   double backward_s = 0;     ///< From there until all gradients are there.
   double exchange_s = 0;     ///< Averaging gradients, and whatever else goes through the worker's collective, with the
                              ///< wait for other workers.
-  double rest_s = 0;         ///< Until the next batch is asked for: the optimizer, reports, the program's own.
+  double rest_s = 0;  ///< Until the next batch is asked for: the optimizer, the report before, the program's own.
   void serialize(auto& a) {
     a(CEREAL_NVP(samples_per_s), CEREAL_NVP(data_s), CEREAL_NVP(forward_s), CEREAL_NVP(backward_s),
       CEREAL_NVP(exchange_s), CEREAL_NVP(rest_s));

@@ -237,10 +237,10 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::has_automatic() const -> bool {
   return reports_step_times_ || !scaler_.expired() || !followed_rates().empty();
 }
 
-RAYTRAIN_TORCH_INLINE void TorchContext::add_automatic(Metrics& metrics) const {
+RAYTRAIN_TORCH_INLINE void TorchContext::add_automatic(Metrics& metrics, StepTimes const& times) const {
   detail::add_rates(metrics, followed_rates());
   if (auto const scaler = scaler_.lock()) detail::add_scaler(metrics, *scaler);
-  if (reports_step_times_) detail::add_step_times(metrics, step_timer_->times());
+  if (reports_step_times_) detail::add_step_times(metrics, times);
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::followed_rates() const -> std::vector<double> {
