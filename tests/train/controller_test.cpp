@@ -2,6 +2,7 @@
 #include <raytrain/train/controller.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -179,6 +180,22 @@ TEST_CASE("the same error at the same step for the third time in a row ends the 
                                                    "of rank 0") != std::string::npos);
     CHECK(find<FinishRun>(actions) != nullptr);
   }
+}
+
+TEST_CASE("runs of other seeds wait otherwise before workers are started again, and those of the same seed alike") {
+  auto const wait_of = [](std::uint64_t seed) {
+    Controller controller{WorldSize{1}, {.failure = {.max_failures = 1}, .wait_seed = seed}, {}};
+    start(controller, 1);
+    auto const* const again = find<RestartWorkers>(controller.handle(RunEvent{WorkerMessage{failure(Rank{0}, "x")}}));
+    REQUIRE(again != nullptr);
+    return again->wait;
+  };
+  std::set<std::chrono::milliseconds> waits;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    CHECK(wait_of(seed) == wait_of(seed));
+    waits.insert(wait_of(seed));
+  }
+  CHECK(waits.size() > 4);
 }
 
 TEST_CASE("a stop while workers wait to be started again ends the run as aborted, and one before it as failed") {
