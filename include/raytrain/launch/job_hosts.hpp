@@ -31,6 +31,7 @@ class JobHosts {
   struct Host {
     std::string name;
     std::optional<std::uint32_t> slots;  ///< Processes that a job may have there, as far as it is said.
+    friend auto operator==(Host const&, Host const&) -> bool = default;
   };
 
   /// Reads the host file. There are no hosts where the command does not say by one option which it may use, where it

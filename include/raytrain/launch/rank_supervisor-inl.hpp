@@ -116,7 +116,8 @@ RAYTRAIN_INLINE void RankSupervisor::check_resources() const {
 RAYTRAIN_INLINE auto RankSupervisor::hosts() -> detail::JobHosts {
   auto now = named_hosts();
   std::scoped_lock const lock{mutex_};
-  if (!now.names().empty()) hosts_seen_ = now;
+  auto const shrinks = hosts_seen_ && have_room(*hosts_seen_) && !have_room(now);
+  if (!now.names().empty() && !shrinks) hosts_seen_ = now;
   return hosts_seen_.value_or(std::move(now));
 }
 
@@ -180,8 +181,12 @@ RAYTRAIN_INLINE auto RankSupervisor::watches_room() const noexcept -> bool {
 
 RAYTRAIN_INLINE auto RankSupervisor::are_enough(detail::JobHosts const& hosts,
                                                 std::vector<std::string> const& names) const -> bool {
-  auto const all = hosts.slots_of(hosts.names());
-  return !all || *all < range_.fewest.value || *hosts.slots_of(names) >= range_.fewest.value;
+  return !hosts.slots_of(hosts.names()) || !have_room(hosts) || *hosts.slots_of(names) >= range_.fewest.value;
+}
+
+RAYTRAIN_INLINE auto RankSupervisor::have_room(detail::JobHosts const& hosts) const -> bool {
+  auto const slots = hosts.slots_of(hosts.names());
+  return !slots || *slots >= range_.fewest.value;
 }
 
 RAYTRAIN_INLINE auto RankSupervisor::too_few(detail::JobHosts const& hosts, std::vector<std::string> const& left) const
@@ -200,9 +205,9 @@ RAYTRAIN_INLINE void RankSupervisor::refuse_too_few(detail::JobHosts const& host
 RAYTRAIN_INLINE auto RankSupervisor::command() -> detail::JobCommand {
   auto const hosts = this->hosts();
   auto used = detail::without(hosts.names(), left_out());
-  // A file that is gone, or is not as launchers read it, is made anew.
+  // A file that is gone, has become too small, or is not as launchers read it, is made anew.
   auto const is_as_it_was =
-      used.size() == hosts.names().size() && !hosts.is_to_be_rewritten() && named_hosts().names().size() == used.size();
+      used.size() == hosts.names().size() && !hosts.is_to_be_rewritten() && named_hosts().hosts() == hosts.hosts();
   auto command = is_as_it_was ? detail::JobCommand{.words = options_.scaling.job_command} : hosts.command_on(used);
   std::scoped_lock const lock{mutex_};
   known_hosts_ = used;

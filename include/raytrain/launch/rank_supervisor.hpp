@@ -100,12 +100,14 @@ class RankSupervisor final : public Supervisor {
 
   /// Whether these have the slots that the job needs. Where all of them together have not, any number is enough.
   [[nodiscard]] auto are_enough(detail::JobHosts const& hosts, std::vector<std::string> const& names) const -> bool;
+  /// Whether all of them together have those slots, or do not say it.
+  [[nodiscard]] auto have_room(detail::JobHosts const& hosts) const -> bool;
 
   [[nodiscard]] auto named_hosts() const -> detail::JobHosts;
   /// Errors: `invalid_config` where hosts have not what the workers need.
   void check_resources() const;
-  /// As the command names them now, or as it has named them last: a file that is not there, or says nothing, changes
-  /// nothing.
+  /// As the command names them now, or as it has named them last: a file that is not there, says nothing, or has become
+  /// too small for the fewest workers, changes nothing.
   [[nodiscard]] auto hosts() -> detail::JobHosts;
   /// Leaves those out that are named now and do not answer.
   void look_at_new_hosts();
