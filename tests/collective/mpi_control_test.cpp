@@ -557,6 +557,21 @@ TEST_CASE("an abort frees a rank that waits in MPI and shares memory with the on
   meet();
 }
 
+TEST_CASE("an operation that fails on one rank frees a rank of its host that waits in MPI") {
+  if (ranks() < 4) return;
+  auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, OnHostsOfTwo::options(), OnHostsOfTwo::pretence());
+  MpiCollective collective{group};
+  collective.barrier();
+  // Rank 0 does not come, and rank 3 alone is told.
+  auto const broadcast = [&] { collective.broadcast(std::span<float>{*new std::vector<float>(10)}, Rank{0}); };
+  if (me() == 2) CHECK_THROWS_AS(broadcast(), raytrain::Stopped);
+  if (me() == 3) {
+    group->leave(Rank{0});
+    CHECK(refusal(broadcast).starts_with("rank_mismatch: collective call: rank 0 has ended while rank 3 waits in "));
+  }
+  meet();
+}
+
 TEST_CASE("where ranks of several hosts are told that their calls differ, nothing is pending") {
   if (ranks() < 4) return;
   auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, CallsChecked::options(), OnManyHosts::pretence());

@@ -92,6 +92,7 @@ class BarrierState {
 
   [[nodiscard]] auto is_closed() const noexcept -> bool { return closed_.load() != 0; }
   [[nodiscard]] auto is_aborted() const noexcept -> bool { return (closed_.load() & aborted) != 0; }
+  [[nodiscard]] auto is_broken() const noexcept -> bool { return (closed_.load() & broken) != 0; }
 
  private:
   friend class Barrier;

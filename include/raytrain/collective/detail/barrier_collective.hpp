@@ -38,6 +38,7 @@ class BarrierGroup : public CollectiveGroup {
   /// Whether something has closed the group's barrier: an abort, an error, a worker's end.
   [[nodiscard]] auto is_closed() const noexcept -> bool { return barrier_->is_closed(); }
   [[nodiscard]] auto is_aborted() const noexcept -> bool { return barrier_->is_aborted(); }
+  [[nodiscard]] auto is_broken() const noexcept -> bool { return barrier_->is_broken(); }
 
   /// One rank can take part in nothing any more: those that wait for others, and all later calls, throw `Stopped`.
   void break_up() noexcept { barrier_->break_up(); }

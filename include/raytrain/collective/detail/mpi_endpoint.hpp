@@ -171,6 +171,7 @@ class MpiEndpoint {
       }
       refuse_without_ended();
     }
+    if (!is_cut_off_ && hosts_->is_broken_for(time_to_find_why)) throw Stopped{};
     if (!options_.check_calls && !is_cut_off_ && waited >= std::min(late_time, options_.limits.timeout / 2))
       compare_late_calls();
     if (waiting_.is_to_warn(waited)) warn_of_missing();
@@ -205,6 +206,7 @@ class MpiEndpoint {
   static constexpr int first_tag = 3;  // 2 is that of late calls
   /// Who has waited as long tells the others what it has called.
   static constexpr std::chrono::milliseconds late_time{1000};
+  static constexpr auto time_to_find_why = 2 * late_time;  ///< By itself, after another rank of this host has failed.
   /// What an operation that is all but over gets after an abort.
   static constexpr std::chrono::milliseconds last_look_time{50};
   /// And what MPI gets to end one that is revoked.

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -97,6 +99,14 @@ class MpiHosts {
   /// Whether the ranks of this host have been told to stop, be it another one of them.
   [[nodiscard]] auto is_aborted() const noexcept -> bool { return memory_ != nullptr && memory_->is_aborted(); }
 
+  /// Whether one of the ranks of this host has called `break_up`, and this one has known it for so long.
+  [[nodiscard]] auto is_broken_for(std::chrono::nanoseconds duration) noexcept -> bool {
+    if (memory_ == nullptr || !memory_->is_broken()) return false;
+    auto const now = std::chrono::steady_clock::now();
+    if (!break_seen_) break_seen_ = now;
+    return now - *break_seen_ >= duration;
+  }
+
   /// After an operation that failed on this rank alone, or cannot be taken back: the others of this host wait no more
   /// for it in memory, and the communicator is left to the end of the process.
   void break_up() noexcept {
@@ -162,6 +172,7 @@ class MpiHosts {
   std::vector<std::uint32_t> ranks_here_;
   std::vector<std::uint32_t> ranks_by_host_;
   bool are_in_blocks_ = false;
+  std::optional<std::chrono::steady_clock::time_point> break_seen_;
   MpiHandle leaders_;
   std::size_t rank_of_leader_ = 0;
   std::size_t number_of_leaders_ = 0;
