@@ -172,8 +172,8 @@ auto run(Options const& options) -> int {
       samples < 60'000 ? 0.1 : 0.6;  // of few images it may learn little more than chance, which gets 0.1
   if (accuracy && *accuracy > wanted) return 0;
   if (speaks) {
-    fmt::print(stderr, "\nThe network recognises no more than {:.0f} %: give it more --samples or --epochs.\n",
-               100 * wanted);
+    fmt::print(stderr, "\nThe network recognises no more than {:.0f} %: give it more {}--epochs.\n", 100 * wanted,
+               samples < 60'000 ? "--samples or " : "");
   }
   return 1;
 }

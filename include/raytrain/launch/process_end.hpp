@@ -27,8 +27,9 @@ void flush_unless_locked(std::FILE* stream) noexcept;
 /// keeps it waiting for 100 ms.
 void write_stderr(std::string_view text) noexcept;
 
-/// Writes what the program has left in `std::cout`, `std::clog` and files of stdio that are open, for `end_process`,
-/// and gives up after `limit`: another thread may be in the middle of a write that nobody reads.
+/// Writes what the program has left in `std::cout`, `std::clog` and open files of stdio, for `end_process`, and gives
+/// up after `limit`: another thread may be in the middle of a write that nobody reads. Where the program has called
+/// `std::ios::sync_with_stdio(false)`, its threads are done with both streams.
 void flush_files(std::chrono::milliseconds limit) noexcept;
 
 /// Ends this process, whatever its other threads do: no destructors, no handlers.

@@ -83,11 +83,11 @@ class TorchContext : public TrainContext {
   /// backwards than its first one.
   ///
   /// `make` is called by one worker of the process at a time, but for collectives in it, with LibTorch's default
-  /// generator seeded from the run's seed: the same model on every rank, and on every run. Then that generator goes on
-  /// where it was. Returns a holder (`model->forward(x)`, `model(x)`) of a module by value, and what else `make`
-  /// returns as it is. Every rank prepares the same models in the same order. Averaging ends with the training
-  /// function, or when the model and its parameters are gone. Prepared once more, a model is averaged as it is then:
-  /// what was unfrozen or registered since is refused otherwise.
+  /// generator seeded from the run's seed: the same model on every rank, and on every run. Then that generator,
+  /// the CPU's, goes on where it was. Returns a holder (`model->forward(x)`, `model(x)`) of a module by value, and what
+  /// else `make` returns as it is. Every rank prepares the same models in the same order. Averaging ends with the
+  /// training function, or when the model and its parameters are gone. Prepared once more, a model is averaged as it is
+  /// then: what was unfrozen or registered since is refused otherwise.
   ///
   /// Errors: `backend` for gradients that are neither float nor double, or elsewhere; as `ModelOptions::validate`,
   ///         and `invalid_config` for an exchange with virtual shards; `invalid_call` for one that another model uses,
