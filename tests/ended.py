@@ -17,10 +17,10 @@ def ended_with_us():
 
 def run_in_group(command, **options):
     """subprocess.run of a command in a process group of its own, which is ended with this function: by SIGTERM, so that mpirun ends
-    its ranks, and by SIGKILL where that is not enough."""
+    its ranks, and by SIGKILL where that is not enough; ranks may then be left until they notice."""
     told = []
     before = signal.signal(signal.SIGTERM, lambda *_: told.append(True))  # later, when there is a process to be ended
-    with subprocess.Popen([str(word) for word in command], process_group=0, **options) as process:
+    with subprocess.Popen([str(word) for word in command], start_new_session=True, **options) as process:
         try:
             signal.signal(signal.SIGTERM, before)
             if told:
