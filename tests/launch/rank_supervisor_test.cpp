@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/launch/rank_supervisor.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -47,10 +49,13 @@ class Jobs {
 
   /// The host file of the next job, as its launcher has it.
   [[nodiscard]] auto next() -> std::string {
-    std::promise<void> over;
-    auto is_over = false;
-    auto const take = [&](WorkerMessage const& message) {
-      if (std::holds_alternative<Failed>(message) && !std::exchange(is_over, true)) over.set_value();
+    struct End {
+      std::promise<void> promise{};
+      std::atomic<bool> is_over{false};
+    };
+    auto const end = std::make_shared<End>();  // the job may say more later
+    auto const take = [end](WorkerMessage const& message) {
+      if (std::holds_alternative<Failed>(message) && !end->is_over.exchange(true)) end->promise.set_value();
     };
     WorkerLaunch what;
     what.sink = {.send = take,
@@ -63,7 +68,7 @@ class Jobs {
     what.begin.attempt = Attempt{++attempt_};
     what.begin.run_path = folder_.path().string();
     supervisor_->launch(std::move(what));
-    over.get_future().wait();
+    end->promise.get_future().wait();
     return text_of(folder_.path() / "seen.txt");
   }
 
