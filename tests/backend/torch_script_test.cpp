@@ -85,6 +85,16 @@ void take_steps(TorchContext& ctx, auto& model, torch::optim::Optimizer& optimiz
   }
 }
 
+/// With three weights of 1 and a buffer "scale" of 2.
+auto make_scaled(std::string const& forward) -> torch::jit::Module {
+  torch::jit::Module script{"Scaled", std::make_shared<torch::jit::CompilationUnit>()};
+  script.register_parameter("weight", torch::ones({3}).set_requires_grad(true), /*is_buffer=*/false);
+  script.register_buffer("scale", torch::full({}, 2.0));
+  script.register_attribute("training", c10::BoolType::get(), true);
+  script.define(forward);
+  return script;
+}
+
 }  // namespace
 
 TEST_CASE("a script's tensors have the script's names, and are its own") {
@@ -109,17 +119,11 @@ TEST_CASE("a script's tensors have the script's names, and are its own") {
 }
 
 TEST_CASE("a script may use a buffer and put another one in its place, in training and in evaluation") {
-  auto const unit = std::make_shared<torch::jit::CompilationUnit>();
-  torch::jit::Module script{"Scaled", unit};
-  script.register_parameter("weight", torch::ones({3}).set_requires_grad(true), /*is_buffer=*/false);
-  script.register_buffer("scale", torch::full({}, 2.0));
-  script.register_attribute("training", c10::BoolType::get(), true);
-  script.define(
-      "def forward(self, x):\n"
-      "  y = self.weight * x / self.scale\n"
-      "  self.scale = self.scale + 1\n"
-      "  return y\n");
-  ScriptModule model{script};
+  ScriptModule model{
+      make_scaled("def forward(self, x):\n"
+                  "  y = self.weight * x / self.scale\n"
+                  "  self.scale = self.scale + 1\n"
+                  "  return y\n")};
   auto const x = torch::arange(3, torch::kFloat);
   auto const first = model.forward(x).sum();
   auto const second = model.forward(x).sum();
@@ -136,18 +140,12 @@ TEST_CASE("a script may use a buffer and put another one in its place, in traini
 }
 
 TEST_CASE("a script may put another buffer in place in some calls only, be their graphs used later") {
-  auto const unit = std::make_shared<torch::jit::CompilationUnit>();
-  torch::jit::Module script{"Scaled", unit};
-  script.register_parameter("weight", torch::ones({3}).set_requires_grad(true), /*is_buffer=*/false);
-  script.register_buffer("scale", torch::full({}, 2.0));
-  script.register_attribute("training", c10::BoolType::get(), true);
-  script.define(
-      "def forward(self, x, replaces: bool):\n"
-      "  y = self.weight * x / self.scale\n"
-      "  if replaces:\n"
-      "    self.scale = self.scale + 1\n"
-      "  return y\n");
-  ScriptModule model{script};
+  ScriptModule model{
+      make_scaled("def forward(self, x, replaces: bool):\n"
+                  "  y = self.weight * x / self.scale\n"
+                  "  if replaces:\n"
+                  "    self.scale = self.scale + 1\n"
+                  "  return y\n")};
   auto const x = torch::arange(3, torch::kFloat);
   auto const first = model.forward(x, false).sum();
   auto const second = model.forward(x, true).sum();
