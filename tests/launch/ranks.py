@@ -576,7 +576,7 @@ def interface(folder):
     job = on_hosts(TWO_HOSTS, folder / 'net', '', RAYTRAIN_INTERFACE='10.77.0.0/24')
     job.expect_all_say(4, 'result', 'finished')
     job = on_hosts(TWO_HOSTS, folder / 'none', '', RAYTRAIN_INTERFACE='10.78.0.0/24')
-    job.expect_all_say(4, 'error', "host alpha has no network '10.78.0.0/24'; it has wire (10.77.0.1)")
+    job.expect_all_say(4, 'error', "host alpha has no network '10.78.0.0/24'; it has wire (10.77.0.1)", '[invalid_config]')
 
 
 def strangers(folder):

@@ -538,6 +538,8 @@ auto main(int argc, char** argv) -> int {
   } catch (std::exception const& error) {
     std::ostringstream line;
     line << "error: " << error.what();
+    auto const* const ours = dynamic_cast<Error const*>(&error);
+    if (ours != nullptr) line << " [" << to_string(ours->code()) << ']';
     say(line);
     return 2;
   }

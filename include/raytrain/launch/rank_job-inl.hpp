@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -64,10 +65,13 @@ RAYTRAIN_INLINE RankJob::RankJob(JobRequest request, JobEnvironment const& envir
   rank_of_process_ = environment.rank;
 }
 
-RAYTRAIN_INLINE void RankJob::join(std::string const& problem) {
-  fail_together(problem, Errc::invalid_config, "comparing this run's settings on all ranks");
+RAYTRAIN_INLINE void RankJob::join(std::string const& difference) {
+  auto const refusal = [](std::string why) {
+    return why.empty() ? std::nullopt : std::optional{ErrorInfo{Errc::invalid_config, {}, std::move(why)}};
+  };
+  fail_together("comparing this run's settings on all ranks", refusal(difference));
   place();
-  fail_together(size_problem(), Errc::invalid_config, "ScalingConfig::num_workers");
+  fail_together("ScalingConfig::num_workers", refusal(size_problem()));
 }
 
 RAYTRAIN_INLINE auto RankJob::come_together() const -> std::unique_ptr<RankWorld> {
@@ -91,12 +95,18 @@ RAYTRAIN_INLINE auto RankJob::failure_of(Rank rank, ErrorInfo error) const -> Fa
   return Failed{std::move(error).with_origin(rank, process_of(rank).hostname)};
 }
 
-RAYTRAIN_INLINE void RankJob::fail_together(std::string const& problem, Errc code, std::string const& attempted) {
-  auto const problems = together([&] { return detail::all_gather_objects(*world_->collective, problem); });
+RAYTRAIN_INLINE void RankJob::fail_together(std::string const& attempted, std::optional<ErrorInfo> const& problem) {
+  detail::RankProblem mine;
+  if (problem) {
+    auto const step = problem->attempted.empty() ? "" : problem->attempted + ": ";
+    mine = {true, problem->code, step + problem->happened, problem->remedy};
+  }
+  auto problems = together([&] { return detail::all_gather_objects(*world_->collective, mine); });
   for (std::uint32_t rank = 0; rank < problems.size(); ++rank) {
-    if (problems[rank].empty()) continue;
+    auto& [is_there, code, happened, remedy] = problems[rank];
+    if (!is_there) continue;
     auto const where = processes_.empty() ? "" : " on " + processes_[rank].hostname;
-    throw Error{code, attempted, "rank " + std::to_string(rank) + where + ": " + problems[rank]};
+    throw Error{code, attempted, "rank " + std::to_string(rank) + where + ": " + happened, std::move(remedy)};
   }
 }
 

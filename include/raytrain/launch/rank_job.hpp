@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,15 @@ struct RankProcess {
   void serialize(auto& archive) { archive(hostname, pid, first_here, cores); }
 };
 
+/// What keeps a process from going on, as the others are told of it.
+struct RankProblem {
+  bool is_there = false;
+  Errc code{};
+  std::string happened;
+  std::string remedy;
+  void serialize(auto& archive) { archive(is_there, code, happened, remedy); }
+};
+
 /// Where the other ranks find the controller.
 struct ControllerAddress {
   std::string token;
@@ -101,8 +111,8 @@ class RankJob final : public Job {
 
   // Before the first worker starts, on all ranks in the same order:
 
-  /// One rank's problem is all ranks' error; none where all give an empty text.
-  void fail_together(std::string const& problem, Errc code, std::string const& attempted);
+  /// What has failed on one rank all throw, with its code and remedy; none where no rank has a problem.
+  void fail_together(std::string const& attempted, std::optional<ErrorInfo> const& problem = {});
 
   /// Rank 0's value.
   template <Transferable T>
@@ -123,7 +133,7 @@ class RankJob final : public Job {
   }
 
   /// For the first time.
-  void join(std::string const& problem);
+  void join(std::string const& difference);
   [[nodiscard]] auto come_together() const -> std::unique_ptr<RankWorld>;
   void place();
   [[nodiscard]] auto size_problem() const -> std::string;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -22,19 +23,19 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE RankLeader::RankLeader(RankJob& job) : job_{job}, workers_{job.size()} {
-  std::string problem;
+  std::optional<ErrorInfo> problem;
   detail::ControllerAddress address;
   if (size() > WorldSize{1}) {
     try {
       listen();
       address = {server_->token().to_hex(), server_->addresses()};
-    } catch (std::exception const& error) {
-      problem = error.what();
+    } catch (...) {
+      problem = detail::current_error();
     }
   }
-  job_.fail_together(problem, Errc::io, "listening for the ranks of the job");
+  job_.fail_together("listening for the ranks of the job", problem);
   (void)job_.broadcast(std::move(address));
-  job_.fail_together({}, Errc::io, "connecting to the controller on rank 0");
+  job_.fail_together("connecting to the controller on rank 0");
 }
 
 RAYTRAIN_INLINE RankLeader::~RankLeader() {

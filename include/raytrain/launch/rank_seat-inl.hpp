@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/process.hpp>
@@ -18,16 +19,16 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE RankSeat::RankSeat(RankJob& job, Events events) : job_{job}, events_{std::move(events)} {
-  job.fail_together({}, Errc::io, "listening for the ranks of the job");
+  job.fail_together("listening for the ranks of the job");
   auto address = job.broadcast(detail::ControllerAddress{});
-  std::string problem;
+  std::optional<ErrorInfo> problem;
   try {
     connect(
         {.addresses = std::move(address.addresses), .token = RunToken::from_hex(address.token), .rank = job_.rank()});
-  } catch (std::exception const& error) {
-    problem = error.what();
+  } catch (...) {
+    problem = detail::current_error();
   }
-  job.fail_together(problem, Errc::io, "connecting to the controller on rank 0");
+  job.fail_together("connecting to the controller on rank 0", problem);
 }
 
 RAYTRAIN_INLINE RankSeat::RankSeat(Job& job, ControlClient::Options options, Events events)

@@ -18,6 +18,7 @@
 #include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
 #include <raytrain/config/run_config.hpp>
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>

@@ -13,6 +13,7 @@
 
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/run_record.hpp>
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -20,7 +21,6 @@
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/controller_events.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
-#include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
 

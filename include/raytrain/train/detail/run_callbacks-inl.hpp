@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/demangled.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/process.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/detail/run_callbacks.hpp>
-#include <raytrain/train/detail/worker_runner.hpp>
 
 namespace raytrain::detail {
 

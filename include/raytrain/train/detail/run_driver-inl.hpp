@@ -24,7 +24,7 @@
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/clock.hpp>
-#include <raytrain/core/demangled.hpp>
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>

@@ -24,6 +24,7 @@
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/clock.hpp>
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
@@ -46,7 +47,6 @@
 #include <raytrain/train/detail/resume_point.hpp>
 #include <raytrain/train/detail/run_callbacks.hpp>
 #include <raytrain/train/detail/stop_signals.hpp>
-#include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/run_history.hpp>
 #include <raytrain/train/worker_setup.hpp>

@@ -12,6 +12,7 @@
 
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/run_directory.hpp>
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -22,7 +23,6 @@
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/detail/run_driver.hpp>
 #include <raytrain/train/detail/run_identity.hpp>
-#include <raytrain/train/detail/worker_runner.hpp>
 
 namespace raytrain::detail {
 

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cxxabi.h>
 #include <unistd.h>
 
-#include <cstddef>
 #include <cstdlib>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <stop_token>
-#include <string>
-#include <typeinfo>
 #include <utility>
 
-#include <raytrain/core/demangled.hpp>
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/hang_watch.hpp>
@@ -26,35 +21,6 @@
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {
-
-RAYTRAIN_INLINE auto current_exception_text() -> std::string {
-  try {
-    throw;
-  } catch (std::exception const& error) {
-    auto const* const text = error.what();
-    if (text != nullptr && *text != 0) return text;
-    return "an exception without text, of type " + demangled(typeid(error).name());
-  } catch (std::string const& text) {
-    return text;
-  } catch (char const* text) {
-    return text == nullptr ? "a null pointer to a text" : text;
-  } catch (...) {
-    auto const* const type = abi::__cxa_current_exception_type();
-    if (type == nullptr) return "an exception of unknown type";
-    return "an exception of type " + demangled(type->name());
-  }
-}
-
-RAYTRAIN_INLINE auto current_error() -> ErrorInfo {
-  constexpr std::size_t most_bytes = 64 << 10U;  // of a part, so that it fits into any message
-  try {
-    throw;
-  } catch (Error const& error) {
-    return ErrorInfo{error}.with_short_texts(most_bytes);
-  } catch (...) {
-    return ErrorInfo{Errc::exception, {}, current_exception_text()}.with_short_texts(most_bytes);
-  }
-}
 
 RAYTRAIN_INLINE ChildEnd::~ChildEnd() {
   if (!link_.is_forked()) return;

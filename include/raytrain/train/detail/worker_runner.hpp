@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <stop_token>
-#include <string>
 #include <utility>
 
 #include <raytrain/core/error.hpp>
@@ -15,13 +14,6 @@
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain::detail {
-
-/// Text of the exception that is being handled, whatever its type.
-[[nodiscard]] auto current_exception_text() -> std::string;
-
-/// The exception that is being handled, without rank and host; one that is no `Error` has its text as what happened. Of
-/// each part at most 64 KiB.
-[[nodiscard]] auto current_error() -> ErrorInfo;
 
 /// Ends a process that the training function has forked and that comes out of it: the rest is the worker's to do.
 class ChildEnd {
