@@ -13,6 +13,7 @@
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/config/scaling_config.hpp>
+#include <raytrain/core/clock.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/launch/job_environment.hpp>
@@ -134,6 +135,7 @@ class Trainer {
   /// `worker_failed` when rank 0 is lost.
   auto fit() -> Result {
     std::optional<B> backend;
+    SystemClock clock;
     return detail::fit({.scaling = config_.scaling,
                         .run = config_.run,
                         .data = config_.data,
@@ -143,6 +145,7 @@ class Trainer {
                         .backend = B::name,
                         .default_launch = B::default_launch,
                         .one_worker_on_threads = one_worker_on_threads_,
+                        .clock = clock,
                         .resize_requests = resize_requests_,
                         .backend_settings = [&] { return detail::config_text(config_.backend); },
                         .start_backend =

@@ -74,20 +74,29 @@ void drive(Launcher& launcher, TemporaryFolder const& folder) {
   RunDirectory directory{{.storage_path = run.storage_path, .name = run.name, .program = "p", .backend = "b"}};
   SystemClock clock;
   detail::ResizeRequests resize_requests;
+  detail::FitPlan const plan{.scaling = {},
+                             .run = run,
+                             .data = {},
+                             .datasets = {},
+                             .preprocessor = {},
+                             .callbacks = {},
+                             .backend = "b",
+                             .default_launch = Launch::threads,
+                             .one_worker_on_threads = false,
+                             .clock = clock,
+                             .resize_requests = resize_requests,
+                             .backend_settings = {},
+                             .start_backend = {},
+                             .shut_backend_down = {},
+                             .training = [](WorkerSetup) { return false; }};
   detail::RunDriver driver{launcher,
-                           {.run = run,
+                           {.fit = plan,
                             .directory = directory,
-                            .callbacks = {},
-                            .backend = "b",
-                            .data = {},
-                            .datasets = {},
-                            .clock = clock,
                             .called = clock.now(),
                             .ends_processes = false,
                             .start_timeout = std::chrono::milliseconds{0},
-                            .restart_backend = [] {},
-                            .resize_requests = resize_requests}};
-  driver.run([](WorkerSetup) { return false; });
+                            .restart_backend = [] {}}};
+  driver.run();
 }
 
 // All files and folders, with the content of the files, but for the lock's, which names who held it last.

@@ -11,6 +11,9 @@
 #include <raytrain/train/detail/config_text-inl.hpp>
 #include <raytrain/train/detail/copy_exchange-inl.hpp>
 #include <raytrain/train/detail/fit-inl.hpp>
+#include <raytrain/train/detail/fit_in_program-inl.hpp>
+#include <raytrain/train/detail/fit_in_worker_process-inl.hpp>
+#include <raytrain/train/detail/fit_plan-inl.hpp>
 #include <raytrain/train/detail/prepared_datasets-inl.hpp>
 #include <raytrain/train/detail/process_fit-inl.hpp>
 #include <raytrain/train/detail/rank_average-inl.hpp>

@@ -6,8 +6,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -42,11 +40,10 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE RankFollower::RankFollower(Job& job, Plan plan, std::function<bool(WorkerSetup)> training)
+RAYTRAIN_INLINE RankFollower::RankFollower(Job& job, Plan plan)
     : job_{job},
       plan_{std::move(plan)},
-      training_{std::move(training)},
-      executor_{plan_.clock},
+      executor_{plan_.fit.clock},
       events_{executor_, event_capacity},
       seat_{plan_.connect({.on_message = [this](ControllerMessage message) { events_.push(Event{std::move(message)}); },
                            .on_lost = [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); }})} {
@@ -56,11 +53,11 @@ RAYTRAIN_INLINE RankFollower::RankFollower(Job& job, Plan plan, std::function<bo
 RAYTRAIN_INLINE void RankFollower::run_to_end() {
   std::optional<StopSignals> signals;
   std::optional<SignalThread> notices;
-  if (plan_.run.handle_signals && plan_.is_supervised) {
+  if (plan_.fit.run.handle_signals && plan_.is_supervised) {
     notices.emplace(
         SignalWatcher::heeded({SIGTERM}), [this](int) { events_.push(Event{Preempted{}}); },
         plan_.launcher_ends_job ? ::getppid() : 0);
-  } else if (plan_.run.handle_signals) {
+  } else if (plan_.fit.run.handle_signals) {
     signals.emplace(what(), [this](std::uint32_t times) { events_.push(Event{StopRequest{job_.rank(), times}}); });
   }
   executor_.run(drive());
@@ -124,7 +121,7 @@ RAYTRAIN_INLINE void RankFollower::on(Begin& begin) {
 }
 
 RAYTRAIN_INLINE void RankFollower::on(Stop const& stop) {
-  if (plan_.run.handle_signals && !plan_.is_supervised && !stop.goes_on) StopSignals::drop_echoes();
+  if (plan_.fit.run.handle_signals && !plan_.is_supervised && !stop.goes_on) StopSignals::drop_echoes();
   link_->deliver(stop);
 }
 
@@ -138,7 +135,7 @@ RAYTRAIN_INLINE void RankFollower::open_run(Begin const& begin) {
   check_same_folder(path, begin);
   if (store_ != nullptr) return;
   writer_.emplace();
-  store_ = open_store(plan_.run.checkpoint.store, path);
+  store_ = open_store(plan_.fit.run.checkpoint.store, path);
   store_->begin(StartId{begin.start, begin.start_id}, begin.run_id);
 }
 
@@ -150,30 +147,16 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   open_run(begin);
   if (copies_) copies_->drop_uncommitted();
   auto checkpoint = begin.checkpoint ? store_->open(*begin.checkpoint).with_copies(copies_)
-                                     : open_source(plan_.run.resume_from_checkpoint);
-  auto const begins_from_other_run = checkpoint && !begin.checkpoint;
-  auto const shared = std::make_shared<RunShared const>(RunShared{.experiment_name = std::move(begin.name),
-                                                                  .run_path = begin.run_path,
-                                                                  .seed = plan_.run.seed,
-                                                                  .metadata = std::move(begin.metadata),
-                                                                  .datasets = plan_.datasets,
-                                                                  .data = plan_.data,
-                                                                  .prepared = preparation_by(plan_.preprocessor),
-                                                                  .workers = plan_.workers,
-                                                                  .virtual_shards = plan_.virtual_shards,
-                                                                  .checkpoint_config = plan_.run.checkpoint,
-                                                                  .between_failures_s = begin.between_failures_s,
-                                                                  .checkpoint = std::move(checkpoint),
-                                                                  .begins_from_other_run = begins_from_other_run,
-                                                                  .first_checkpoint = begin.first_checkpoint,
-                                                                  .known_report_fields = std::move(begin.report_fields),
-                                                                  .clock = plan_.clock,
-                                                                  .store = *store_,
-                                                                  .writer = *writer_,
-                                                                  .hang_watch = hang_watch_,
-                                                                  .copies = copies_});
+                                     : open_source(plan_.fit.run.resume_from_checkpoint);
+  auto const shared = shared_by_workers(plan_.fit, begin,
+                                        {.range = plan_.workers,
+                                         .checkpoint = std::move(checkpoint),
+                                         .store = *store_,
+                                         .writer = *writer_,
+                                         .hang_watch = hang_watch_,
+                                         .copies = copies_});
   auto const work = [shared, this, attempt = begin.attempt](Worker worker) {
-    run_worker(std::move(worker), shared, training_);
+    run_worker(std::move(worker), shared, plan_.fit.training);
     events_.push(Event{WorkerEnded{attempt}});
   };
   job_.start_worker(work, *link_, [this](std::string const& text) { link_->send(Warning{job_.rank(), text}); });

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,7 +12,6 @@
 
 #include <raytrain/checkpoint/checkpoint_copies.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
-#include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/data/datasets.hpp>
@@ -28,6 +26,7 @@
 #include <raytrain/message/message.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/train/detail/copy_exchange.hpp>
+#include <raytrain/train/detail/fit_plan.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -39,13 +38,8 @@ namespace raytrain::detail {
 class RankFollower {
  public:
   struct Plan {
-    RunConfig const& run;
-    DataConfig const& data;
-    Datasets const& datasets;
-    AnyPreprocessor const& preprocessor;  ///< May be none.
-    WorkerRange workers{};                ///< As in `RunShared`.
-    std::uint32_t virtual_shards = 0;     ///< As in `RunShared`.
-    Clock& clock;
+    FitPlan const& fit;
+    WorkerRange workers{};          ///< As in `RunShared`.
     std::string controller;         ///< "the controller on rank 0 on node7", for messages.
     std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.
     std::function<std::unique_ptr<RankSeat>(RankSeat::Events)> connect;  ///< To the controller.
@@ -56,7 +50,7 @@ class RankFollower {
   };
 
   /// Errors: as `Plan::connect`.
-  RankFollower(Job& job, Plan plan, std::function<bool(WorkerSetup)> training);
+  RankFollower(Job& job, Plan plan);
 
   RankFollower(RankFollower const&) = delete;
   auto operator=(RankFollower const&) -> RankFollower& = delete;
@@ -89,7 +83,8 @@ class RankFollower {
     }
     if (!lost_) co_return;
     link_->deliver(Stop{true});
-    bool const returned = co_await finish_by(executor_, plan_.clock.after(plan_.run.return_grace()), wait_for_worker());
+    bool const returned =
+        co_await finish_by(executor_, plan_.fit.clock.after(plan_.fit.run.return_grace()), wait_for_worker());
     is_stuck_ = !returned;
   }
 
@@ -125,15 +120,14 @@ class RankFollower {
 
   Job& job_;
   Plan plan_;
-  std::function<bool(WorkerSetup)> training_;
   Executor executor_;
   Channel<Event> events_;
   std::unique_ptr<RankSeat> seat_;
   std::optional<WorkerLink> link_;          // of the present attempt
   std::shared_ptr<CheckpointStore> store_;  // none before its worker begins
-  std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.run.checkpoint);
+  std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.fit.run.checkpoint);
   std::optional<BackgroundThread> writer_;
-  HangWatch hang_watch_{plan_.run.failure.hang_timeout};
+  HangWatch hang_watch_{plan_.fit.run.failure.hang_timeout};
   std::optional<Ended> ended_;
   std::optional<std::string> lost_;
   bool works_ = false;     // the worker of this process

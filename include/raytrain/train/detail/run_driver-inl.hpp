@@ -53,27 +53,26 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
+RAYTRAIN_INLINE auto RunDriver::run() -> Result {
   std::optional<StopSignals> signals;  // until callbacks have seen the end
-  if (plan_.run.handle_signals) {
+  if (plan_.fit.run.handle_signals) {
     signals.emplace("training '" + plan_.directory.name() + "'", [this](std::uint32_t times) {
       if (!events_.push(RunEvent{WorkerMessage{StopRequest{Rank{0}, times}}})) stop_came_late_ = true;
     });
   }
   std::optional<SignalThread> resize_signals;
   auto const range = launcher_.range();
-  if (range.is_elastic() && plan_.run.handle_signals) {
+  if (range.is_elastic() && plan_.fit.run.handle_signals) {
     resize_signals.emplace(free_user_signals(), [this](int signal) {
       events_.push(RunEvent{ResizeAsked{signal == SIGUSR1 ? 1 : -1, true}});
     });
   }
-  ResizeRequests::Taker const resize_taker{plan_.resize_requests, range, [this](std::int64_t workers) {
+  ResizeRequests::Taker const resize_taker{plan_.fit.resize_requests, range, [this](std::int64_t workers) {
                                              // Of many requests that nobody has handled yet the last one counts.
                                              if (workers_asked_.exchange(workers) != 0) return;
                                              events_.push(RunEvent{ResizeAsked{0, false}});
                                            }};
   if (range.is_elastic() && launcher_.watches_room()) room_watch_.emplace();
-  training_ = training;
   resume_point_.find();
   auto const& checkpoint = resume_point_.own();
   auto reasons = resume_point_.take_warnings();
@@ -84,14 +83,14 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
                       "; it was removed or changed");
   }
   controller_.emplace(launcher_.size(),
-                      RunPolicy{.checkpoint = plan_.run.checkpoint,
-                                .failure = plan_.run.failure,
+                      RunPolicy{.checkpoint = plan_.fit.run.checkpoint,
+                                .failure = plan_.fit.run.failure,
                                 // Runs of one seed that fail together do not come back together.
-                                .wait_seed = plan_.run.seed ^ std::hash<std::string>{}(plan_.directory.run_id()),
+                                .wait_seed = plan_.fit.run.seed ^ std::hash<std::string>{}(plan_.directory.run_id()),
                                 .replaces_processes = launcher_.replaces_processes(),
                                 .workers = range,
                                 .room = launcher_.room().workers},
-                      scored(resume_point_.whole_checkpoints(), plan_.run.checkpoint));
+                      scored(resume_point_.whole_checkpoints(), plan_.fit.run.checkpoint));
   store_.sweep();
   // A start that was refused before this has changed nothing of the run.
   plan_.directory.record_start();
@@ -108,14 +107,15 @@ RAYTRAIN_INLINE auto RunDriver::run(Training const& training) -> Result {
         "write "
         "run.json");
   }
-  if (plan_.directory.completes_deletion() && plan_.run.resume != Resume::fresh) {
+  if (plan_.directory.completes_deletion() && plan_.fit.run.resume != Resume::fresh) {
     callbacks_.warn(
         "an earlier start was to delete this run (Resume::fresh) and did not come to the end of it: this one has, and "
         "begins anew");
   }
   for (auto& text : reasons) callbacks_.warn(std::move(text));
   if (checkpoint) {
-    for (auto& text : changes_since(*checkpoint, plan_.run.seed, plan_.datasets)) callbacks_.warn(std::move(text));
+    for (auto& text : changes_since(*checkpoint, plan_.fit.run.seed, plan_.fit.datasets))
+      callbacks_.warn(std::move(text));
   }
   // Behind what callbacks had to say: a refusal comes before any worker.
   events_.push(RunEvent{RunBegins{resume_point_.training_iteration()}});
@@ -169,14 +169,14 @@ RAYTRAIN_INLINE auto RunDriver::sink_of_events() -> MessageSink {
 }
 
 RAYTRAIN_INLINE auto RunDriver::wait_limits() -> WaitLimits {
-  return {.timeout = plan_.run.collective_timeout,
+  return {.timeout = plan_.fit.run.collective_timeout,
           .on_warning = [this](std::string const& text) { events_.send(RunEvent{WorkerMessage{Warning{text}}}); }};
 }
 
 RAYTRAIN_INLINE auto RunDriver::duration_of(ArmGrace::Grace grace) const -> std::chrono::milliseconds {
   switch (grace) {
-    case ArmGrace::Grace::to_report: return plan_.run.stop_grace;
-    case ArmGrace::Grace::to_return: return plan_.run.return_grace();
+    case ArmGrace::Grace::to_report: return plan_.fit.run.stop_grace;
+    case ArmGrace::Grace::to_return: return plan_.fit.run.return_grace();
     case ArmGrace::Grace::of_stop: return StopCounter::echo;
     case ArmGrace::Grace::at_once: break;
   }
@@ -230,45 +230,33 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
   if (resume_point_.own()) checkpoint = checkpoint->with_copies(copies_);
   if (copies_) copies_->drop_uncommitted();
   committed_.reset();
-  auto const shared =
-      std::make_shared<RunShared const>(RunShared{.experiment_name = plan_.directory.name(),
-                                                  .run_path = plan_.directory.path(),
-                                                  .seed = plan_.run.seed,
-                                                  .metadata = plan_.run.metadata,
-                                                  .datasets = plan_.datasets,
-                                                  .data = plan_.data,
-                                                  .prepared = preparation_by(plan_.preprocessor),
-                                                  .workers = launcher_.range(),
-                                                  .virtual_shards = plan_.virtual_shards,
-                                                  .checkpoint_config = plan_.run.checkpoint,
-                                                  .between_failures_s = between_failures_s(),
-                                                  .checkpoint = std::move(checkpoint),
-                                                  .begins_from_other_run = resume_point_.other().has_value(),
-                                                  .first_checkpoint = action.first_checkpoint,
-                                                  .known_report_fields = known_report_fields(action.attempt),
-                                                  .clock = plan_.clock,
-                                                  .store = store_,
-                                                  .writer = *writer_,
-                                                  .hang_watch = hang_watch_,
-                                                  .copies = copies_,
-                                                  .has_first_rank = true});
   auto begin = plan_.directory.begin_message(resume_point_.own());
   begin.attempt = action.attempt;
-  begin.report_fields = shared->known_report_fields;
+  begin.report_fields = known_report_fields(action.attempt);
   begin.first_checkpoint = action.first_checkpoint;
   begin.world_size = action.world_size;
-  begin.between_failures_s = shared->between_failures_s;
+  begin.between_failures_s = between_failures_s();
+  auto const shared = shared_by_workers(plan_.fit, begin,
+                                        {.range = launcher_.range(),
+                                         .checkpoint = std::move(checkpoint),
+                                         .store = store_,
+                                         .writer = *writer_,
+                                         .hang_watch = hang_watch_,
+                                         .copies = copies_,
+                                         .has_first_rank = true});
   auto const iteration = resume_point_.training_iteration();
   if (attempts_.size() == Result::max_attempts) attempts_.erase(attempts_.begin());
   attempts_.push_back({.attempt = action.attempt,
                        .world_size = action.world_size,
                        .first_iteration = iteration,
                        .last_iteration = iteration});
-  launched_ = saved_ = plan_.clock.now();
+  launched_ = saved_ = plan_.fit.clock.now();
   workers_.clear();
   reported_checkpoints_.clear();
   watch(action.attempt);
-  auto const main = [shared, training = training_](Worker worker) { run_worker(std::move(worker), shared, training); };
+  auto const main = [shared, training = plan_.fit.training](Worker worker) {
+    run_worker(std::move(worker), shared, training);
+  };
   launcher_.launch({.main = main, .sink = sink_of_events(), .limits = wait_limits(), .begin = std::move(begin)});
 }
 
@@ -312,7 +300,7 @@ RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
   line.set("lost_reports", static_cast<std::int64_t>(before.lost_reports));
   line.set("lost_s", before.lost_s);
   if (!before.lost_hosts.empty()) line.set("lost_hosts", listed(before.lost_hosts));
-  line.set("timestamp", std::chrono::duration<double>{plan_.clock.wall_now().time_since_epoch()}.count());
+  line.set("timestamp", std::chrono::duration<double>{plan_.fit.clock.wall_now().time_since_epoch()}.count());
   log(line);
   callbacks_.call("on_restart", [&](Callback& callback) { callback.on_restart(before, resume_point_.own()); });
 }
@@ -326,7 +314,7 @@ RAYTRAIN_INLINE void RunDriver::record(Started& started) {
   callbacks_.call("on_worker_start", [&](Callback& callback) { callback.on_worker_start(started); });
   if (workers_.size() < launcher_.size().value) return;
   // Those that began before waited for the last one, whose process may have been started later.
-  all_began_ = plan_.clock.now();
+  all_began_ = plan_.fit.clock.now();
   if (attempts_.back().attempt == Attempt{}) timings_.to_workers_s = since_call();
   std::vector<std::string> hosts;
   for (auto const& [rank, worker] : workers_) {
@@ -348,7 +336,7 @@ RAYTRAIN_INLINE void RunDriver::record(Report& report) {
   if (report.rank == Rank{0}) {
     attempts_.back().last_iteration = report.training_iteration;
     if (report.replaces) reported_checkpoints_.erase(*report.replaces);
-    if (report.checkpoint) reported_checkpoints_[*report.checkpoint] = plan_.clock.now();
+    if (report.checkpoint) reported_checkpoints_[*report.checkpoint] = plan_.fit.clock.now();
   }
   callbacks_.call("on_report", [&](Callback& callback) { callback.on_report(report, all); });
   history_.add(std::move(report), std::move(all));
@@ -368,18 +356,19 @@ RAYTRAIN_INLINE void RunDriver::log(Metrics const& all) {
 }
 
 RAYTRAIN_INLINE void RunDriver::announce() {
-  RunInfo const info{.name = plan_.directory.name(),
-                     .path = plan_.directory.path(),
-                     .backend = plan_.backend,
-                     .world_size = launcher_.size(),
-                     .metadata = plan_.run.metadata,
-                     .start = plan_.directory.start().number,
-                     .training_iteration = resume_point_.training_iteration(),
-                     .resumed_from = resume_point_.own(),
-                     .begins_from = resume_point_.other(),
-                     .request_stop = [this] { events_.push(RunEvent{CallbackStop{false}}); },
-                     .finish_early = [this] { events_.push(RunEvent{CallbackStop{true}}); },
-                     .resize = [&requests = plan_.resize_requests](std::int64_t workers) { requests.ask(workers); }};
+  RunInfo const info{
+      .name = plan_.directory.name(),
+      .path = plan_.directory.path(),
+      .backend = std::string{plan_.fit.backend},
+      .world_size = launcher_.size(),
+      .metadata = plan_.fit.run.metadata,
+      .start = plan_.directory.start().number,
+      .training_iteration = resume_point_.training_iteration(),
+      .resumed_from = resume_point_.own(),
+      .begins_from = resume_point_.other(),
+      .request_stop = [this] { events_.push(RunEvent{CallbackStop{false}}); },
+      .finish_early = [this] { events_.push(RunEvent{CallbackStop{true}}); },
+      .resize = [&requests = plan_.fit.resize_requests](std::int64_t workers) { requests.ask(workers); }};
   callbacks_.call("on_start", [&](Callback& callback) { callback.on_start(info); });
 }
 
@@ -390,7 +379,7 @@ RAYTRAIN_INLINE auto RunDriver::names_in(Metrics const& metrics) -> std::vector<
 }
 
 RAYTRAIN_INLINE auto RunDriver::seconds_since(Clock::TimePoint time) const -> double {
-  return std::chrono::duration<double>{plan_.clock.now() - time}.count();
+  return std::chrono::duration<double>{plan_.fit.clock.now() - time}.count();
 }
 
 RAYTRAIN_INLINE auto RunDriver::between_failures_s() const -> double {
@@ -436,7 +425,7 @@ RAYTRAIN_INLINE auto RunDriver::conclude(std::optional<StopSignals>& signals) ->
   result.nothing_left = !reported_ && finished_before && outcome_->state == RunState::finished;
   result.world_size = launcher_.size();
   result.path = plan_.directory.path();
-  result.metadata = plan_.run.metadata;
+  result.metadata = plan_.fit.run.metadata;
   history_.move_to(result);
   if (!attempts_.empty() && attempts_.back().failures.empty()) {
     attempts_.back().failures = outcome_->failures;

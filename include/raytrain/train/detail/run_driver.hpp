@@ -43,6 +43,7 @@
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/controller.hpp>
 #include <raytrain/train/detail/copy_exchange.hpp>
+#include <raytrain/train/detail/fit_plan.hpp>
 #include <raytrain/train/detail/resize_requests.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
 #include <raytrain/train/detail/run_callbacks.hpp>
@@ -59,35 +60,25 @@ namespace raytrain::detail {
 /// Threads: the caller's of `fit()`, on which the executor runs until the last worker has ended.
 class RunDriver {
  public:
-  using Training = std::function<bool(WorkerSetup)>;
-
   struct Plan {
-    RunConfig const& run;
+    FitPlan const& fit;
     RunDirectory& directory;
-    Callbacks callbacks;
-    std::string backend;
-    DataConfig data;
-    Datasets datasets;
-    AnyPreprocessor preprocessor{};    ///< May be none.
-    std::uint32_t virtual_shards = 0;  ///< As in `RunShared`.
-    Clock& clock;
     Clock::TimePoint called;                  ///< When `fit()` was called.
     bool ends_processes;                      ///< Workers that do not return are ended with their processes.
     std::chrono::milliseconds start_timeout;  ///< As in `ScalingConfig`; 0: none.
     std::function<void()> restart_backend;    ///< Before workers are launched again; may throw.
-    ResizeRequests& resize_requests;
   };
 
   RunDriver(Launcher& launcher, Plan plan)
       : launcher_{launcher},
         plan_{std::move(plan)},
-        executor_{plan_.clock},
+        executor_{plan_.fit.clock},
         events_{executor_, event_capacity},
         store_{plan_.directory.store()},
-        resume_point_{store_, plan_.run.resume_from_checkpoint, plan_.directory.damaged_checkpoints()},
+        resume_point_{store_, plan_.fit.run.resume_from_checkpoint, plan_.directory.damaged_checkpoints()},
         host_{this_host()} {}
   /// Trains until every worker has ended. Errors: `TrainingFailed` when one of them failed.
-  auto run(Training const& training) -> Result;
+  auto run() -> Result;
 
  private:
   static constexpr std::size_t event_capacity = 1024;
@@ -139,7 +130,7 @@ class RunDriver {
 
   auto wait_grace(std::uint64_t armed, ArmGrace::Grace grace) -> asio::awaitable<void> {
     Timer timer{executor_};
-    auto const due = co_await timer.wait_until(plan_.clock.after(duration_of(grace)));
+    auto const due = co_await timer.wait_until(plan_.fit.clock.after(duration_of(grace)));
     auto const ends_processes = grace == ArmGrace::Grace::at_once || plan_.ends_processes;
     if (due && armed == grace_) events_.push(RunEvent{GraceOver{ends_processes}});
   }
@@ -147,7 +138,7 @@ class RunDriver {
   // Until all work, or are late.
   auto watch_start(Attempt attempt) -> asio::awaitable<void> {
     Timer timer{executor_};
-    auto const over = co_await timer.wait_until(plan_.clock.after(plan_.start_timeout));
+    auto const over = co_await timer.wait_until(plan_.fit.clock.after(plan_.start_timeout));
     if (over && !all_work()) events_.push(RunEvent{StartIsDue{attempt, plan_.start_timeout}});
   }
 
@@ -159,7 +150,7 @@ class RunDriver {
   auto watch_room() -> asio::awaitable<void> {
     Timer timer{executor_};
     while (true) {
-      auto const due = co_await timer.wait_until(plan_.clock.after(room_interval));
+      auto const due = co_await timer.wait_until(plan_.fit.clock.after(room_interval));
       if (!due) co_return;
       if (!looks_for_room_.exchange(true)) room_watch_->post([this] { look_for_room(); });
     }
@@ -172,7 +163,7 @@ class RunDriver {
     auto const* const message = std::get_if<WorkerMessage>(&event);
     auto const* const request = message == nullptr ? nullptr : std::get_if<StopRequest>(message);
     auto const came_elsewhere = request != nullptr && request->rank != Rank{0};
-    if (came_elsewhere && plan_.run.handle_signals) StopSignals::drop_echoes();
+    if (came_elsewhere && plan_.fit.run.handle_signals) StopSignals::drop_echoes();
   }
 
   // With the number of workers that was asked for last.
@@ -188,8 +179,8 @@ class RunDriver {
     auto const* const message = std::get_if<WorkerMessage>(&event);
     auto const* const silent = message == nullptr ? nullptr : std::get_if<Silent>(message);
     if (silent == nullptr || silent->silent_ms == 0) return false;
-    auto const since_start = std::chrono::floor<std::chrono::milliseconds>(plan_.clock.now() - all_began_);
-    return !all_work() || since_start < plan_.run.failure.hang_timeout;
+    auto const since_start = std::chrono::floor<std::chrono::milliseconds>(plan_.fit.clock.now() - all_began_);
+    return !all_work() || since_start < plan_.fit.run.failure.hang_timeout;
   }
 
   // Every worker of this attempt has begun.
@@ -209,7 +200,7 @@ class RunDriver {
 
   auto wait_backoff(RestartWorkers restart) -> asio::awaitable<void> {
     Timer timer{executor_};
-    auto const due = co_await timer.wait_until(plan_.clock.after(restart.wait));
+    auto const due = co_await timer.wait_until(plan_.fit.clock.after(restart.wait));
     if (!due) co_return;
     writer_->post([this, unfinished = std::move(restart.unfinished), kept = kept_checkpoint()] {
       look_for_checkpoint(unfinished, kept);
@@ -302,18 +293,17 @@ class RunDriver {
   Executor executor_;
   Channel<RunEvent> events_;
   CheckpointStore& store_;
-  ResumePoint resume_point_;                                                    // of the attempt
-  std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.run.checkpoint);  // of rank 0's process
-  std::optional<CheckpointNumber> committed_;                                   // by the attempt, the last one
+  ResumePoint resume_point_;                                                        // of the attempt
+  std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.fit.run.checkpoint);  // of rank 0's process
+  std::optional<CheckpointNumber> committed_;                                       // by the attempt, the last one
   Host host_;
   std::optional<BackgroundThread> writer_{std::in_place};
   std::optional<BackgroundThread> room_watch_;  // of hosts that come and go
   std::atomic<bool> looks_for_room_{false};
   Room room_seen_;                              // on that thread
   std::atomic<std::int64_t> workers_asked_{0};  // not handled yet; 0: none
-  HangWatch hang_watch_{plan_.run.failure.hang_timeout};
+  HangWatch hang_watch_{plan_.fit.run.failure.hang_timeout};
   std::optional<Controller> controller_;
-  Training training_;
   std::vector<AttemptInfo> attempts_;  // the last one is the present one
   std::uint64_t failed_attempts_ = 0;
   std::vector<std::string> lost_hosts_;  // since the attempt before
@@ -326,7 +316,7 @@ class RunDriver {
   Clock::TimePoint all_began_{};  // of this attempt
   AppendFile log_;                // progress.jsonl
   RunHistory history_;
-  RunCallbacks callbacks_{plan_.callbacks, [this](ErrorInfo error) { fail(std::move(error)); }};
+  RunCallbacks callbacks_{plan_.fit.callbacks, [this](ErrorInfo error) { fail(std::move(error)); }};
   std::deque<ErrorInfo> failures_;       // of the driver, not judged yet
   std::set<std::string> failure_texts_;  // of all of them
   Timings timings_;

@@ -45,7 +45,7 @@ RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdina
 
 // Where it has failed before it could commit another one, the files in the store may be the cause: all are verified.
 RAYTRAIN_INLINE auto RunDriver::kept_checkpoint() -> std::optional<CheckpointNumber> {
-  auto const copies = static_cast<std::uint32_t>(plan_.run.checkpoint.memory_copies);
+  auto const copies = static_cast<std::uint32_t>(plan_.fit.run.checkpoint.memory_copies);
   if (copies == 0) return std::nullopt;
   auto const last = std::min(copies, attempts_.back().world_size.value - 1);
   for (Rank rank; rank.value <= last; ++rank.value) {
@@ -75,11 +75,11 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
                                          .metrics = std::move(commit.rank_0_report.metrics),
                                          .parts = std::move(commit.refs),
                                          .training_iterations = std::move(commit.training_iterations),
-                                         .seed = plan_.run.seed,
-                                         .dataset_rows = rows_of(plan_.datasets),
-                                         .dataset_digests = digests_of(plan_.datasets),
+                                         .seed = plan_.fit.run.seed,
+                                         .dataset_rows = rows_of(plan_.fit.datasets),
+                                         .dataset_digests = digests_of(plan_.fit.datasets),
                                          .kept_reports = std::move(kept_reports),
-                                         .run_metadata = plan_.run.metadata,
+                                         .run_metadata = plan_.fit.run.metadata,
                                          .handed_over = commit.rank_0_report.hands_over});
       resume_point_.forget_damage(number);
       events_.send(RunEvent{CheckpointDurable{checkpoint, number}});

@@ -26,7 +26,7 @@
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/train/detail/config_text.hpp>
-#include <raytrain/train/detail/fit.hpp>
+#include <raytrain/train/detail/fit_plan.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
 #include <raytrain/train/detail/run_identity.hpp>
 #include <raytrain/version.hpp>
