@@ -99,6 +99,7 @@ struct Epoch {
   void serialize(auto& a) { a(CEREAL_NVP(epoch), CEREAL_NVP(loss)); }
 };
 
+// `epochs` is the Trainer's second argument: of any type, and the same for every worker.
 void train_network(raytrain::TorchContext& ctx, int const& epochs) {
   auto shard = ctx.dataset_shard("train");
   auto model = ctx.prepare_model([&] { return Net{features_of(shard.dataset())}; });

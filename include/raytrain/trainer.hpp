@@ -36,9 +36,9 @@ struct TrainerConfig {
   RunConfig run{};
   DataConfig data{};
   Datasets datasets{};
-  /// Changes all datasets, when it has learnt from "train", together on all workers; or at once, when it is fitted.
-  /// Goes into each checkpoint, from which `load_preprocessor` reads it; a run that goes on has what it learnt at
-  /// first.
+  /// Learns from the dataset "train", on all workers together, and then changes all datasets; one that is fitted
+  /// already only changes them. Goes into each checkpoint, from which `load_preprocessor` reads it; a run that is
+  /// resumed keeps what the first start has learnt.
   AnyPreprocessor preprocessor{};
   Callbacks callbacks{};  ///< Called in this order.
   typename B::Config backend{};
@@ -50,7 +50,8 @@ concept TrainFunction = std::invocable<F const&, Args...> && std::is_void_v<std:
 
 namespace detail {
 
-/// What the ready-made training of a backend takes: of one that has none something that nobody can give.
+/// `B::Params`: what the ready-made training of a backend takes. For a backend without one, a class of which nobody
+/// can make an object.
 template <class B>
 struct ReadyMade {
   class Params {
@@ -77,9 +78,9 @@ void call_training(B& backend, Training const& training) {
 
 /// Trains: runs one function on every worker, and keeps its reports and checkpoints.
 ///
-/// Threads: one at a time; on ranks one `fit()` of a process at a time, whichever trainer's.
+/// Threads: one at a time. On ranks one `fit()` at a time in a process, of all its trainers.
 ///
-/// `fit()` may be called again; it then goes on with the run as `RunConfig::resume` says.
+/// `fit()` may be called again; it then resumes the run as `RunConfig::resume` says.
 template <class B>
 class Trainer {
   static_assert(Backend<B>, "raytrain: B does not meet the concept raytrain::Backend; see what is missing below");
@@ -176,7 +177,7 @@ class Trainer {
   void resize(std::int64_t workers) { resize_requests_.ask(workers); }
 
  private:
-  /// A relative one stays the same where the program changes its current directory.
+  /// Now, so that a later change of the current directory does not move them.
   void make_paths_absolute() {
     if (auto& folder = config_.data.prepared_folder; !folder.empty()) folder = std::filesystem::absolute(folder);
     if (auto& source = config_.run.resume_from_checkpoint; !source.folder().empty())

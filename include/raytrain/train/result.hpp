@@ -31,7 +31,7 @@ struct Timings {
 struct Result {
   static constexpr std::size_t max_attempts = 1000;
 
-  RunState state = RunState::initializing;  ///< `finished`, `aborted` (stopped; the next start goes on) or `errored`.
+  RunState state = RunState::initializing;  ///< `finished`, `aborted` (stopped; the next start resumes) or `errored`.
   Metrics metrics;                          ///< Rank 0's last report, automatic metrics included.
   std::vector<Report> history;              ///< Rank 0's reports, at most the last 100,000.
   std::vector<Report> last_reports;     ///< Of every rank that reported and that the last attempt had, in rank order.

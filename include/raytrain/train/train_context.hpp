@@ -171,8 +171,8 @@ class TrainContext {
     if (world_rank() == Rank{0}) print_line(fmt::format(format, std::forward<T>(values)...));
   }
 
-  /// This worker's part of the dataset, or all of it when `DataConfig` does not split it: as the run's preprocessor has
-  /// made it, where there is one.
+  /// This worker's part of the dataset, or all of it when `DataConfig` does not split it (it splits "train" alone
+  /// unless it says more): as the run's preprocessor has made it, where there is one.
   ///
   /// Errors: `not_found`, listing the datasets that there are.
   [[nodiscard]] auto dataset_shard(std::string_view name) const -> DatasetShard;
