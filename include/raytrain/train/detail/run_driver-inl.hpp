@@ -229,7 +229,6 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
   auto checkpoint = resume_point_.checkpoint();
   if (resume_point_.own()) checkpoint = checkpoint->with_copies(copies_);
   if (copies_) copies_->drop_uncommitted();
-  committed_.reset();
   auto begin = plan_.directory.begin_message(resume_point_.own());
   begin.attempt = action.attempt;
   begin.report_fields = known_report_fields(action.attempt);
@@ -250,9 +249,8 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                        .world_size = action.world_size,
                        .first_iteration = iteration,
                        .last_iteration = iteration});
-  launched_ = saved_ = plan_.fit.clock.now();
-  workers_.clear();
-  reported_checkpoints_.clear();
+  auto const now = plan_.fit.clock.now();
+  attempt_ = {.launched = now, .saved = now};
   watch(action.attempt);
   auto const main = [shared, training = plan_.fit.training](Worker worker) {
     run_worker(std::move(worker), shared, training);
@@ -266,7 +264,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
   if (!restart.failures.empty()) ++failed_attempts_;
   attempts_.back().failures = std::move(restart.failures);
   attempts_.back().preemptions = std::move(restart.preemptions);
-  attempts_.back().total_s = seconds_since(launched_);
+  attempts_.back().total_s = seconds_since(attempt_.launched);
   waiting_->spawn(wait_backoff(std::move(restart)));
 }
 
@@ -286,7 +284,7 @@ RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
   auto& before = attempts_.back();
   auto const iteration = resume_point_.training_iteration();
   before.lost_reports = before.last_iteration - std::min(before.last_iteration, iteration);
-  before.lost_s = seconds_since(saved_);
+  before.lost_s = seconds_since(attempt_.saved);
   before.next_world_size = launcher_.size();
   before.lost_hosts = std::exchange(lost_hosts_, {});
   auto const has_failed = !before.failures.empty();
@@ -310,14 +308,14 @@ RAYTRAIN_INLINE void RunDriver::carry_out(RecordMessage& record) {
 }
 
 RAYTRAIN_INLINE void RunDriver::record(Started& started) {
-  workers_[started.rank] = started;
+  attempt_.workers[started.rank] = started;
   callbacks_.call("on_worker_start", [&](Callback& callback) { callback.on_worker_start(started); });
-  if (workers_.size() < launcher_.size().value) return;
+  if (attempt_.workers.size() < launcher_.size().value) return;
   // Those that began before waited for the last one, whose process may have been started later.
-  all_began_ = plan_.fit.clock.now();
+  attempt_.all_began = plan_.fit.clock.now();
   if (attempts_.back().attempt == Attempt{}) timings_.to_workers_s = since_call();
   std::vector<std::string> hosts;
-  for (auto const& [rank, worker] : workers_) {
+  for (auto const& [rank, worker] : attempt_.workers) {
     if (std::ranges::find(hosts, worker.hostname) == hosts.end()) hosts.push_back(worker.hostname);
   }
   plan_.directory.record_workers(launcher_.size(), std::move(hosts));
@@ -331,12 +329,12 @@ RAYTRAIN_INLINE void RunDriver::record(Report& report) {
   if (report.rank == Rank{0} && plan_.directory.report_fields().empty()) {
     plan_.directory.record_report_fields(names_in(report.metrics));
   }
-  auto all = all_metrics(report, workers_.at(report.rank));
+  auto all = all_metrics(report, attempt_.workers.at(report.rank));
   log(all);
   if (report.rank == Rank{0}) {
     attempts_.back().last_iteration = report.training_iteration;
-    if (report.replaces) reported_checkpoints_.erase(*report.replaces);
-    if (report.checkpoint) reported_checkpoints_[*report.checkpoint] = plan_.fit.clock.now();
+    if (report.replaces) attempt_.reported_checkpoints.erase(*report.replaces);
+    if (report.checkpoint) attempt_.reported_checkpoints[*report.checkpoint] = plan_.fit.clock.now();
   }
   callbacks_.call("on_report", [&](Callback& callback) { callback.on_report(report, all); });
   history_.add(std::move(report), std::move(all));
@@ -429,7 +427,7 @@ RAYTRAIN_INLINE auto RunDriver::conclude(std::optional<StopSignals>& signals) ->
   history_.move_to(result);
   if (!attempts_.empty() && attempts_.back().failures.empty()) {
     attempts_.back().failures = outcome_->failures;
-    attempts_.back().total_s = seconds_since(launched_);
+    attempts_.back().total_s = seconds_since(attempt_.launched);
   }
   if (!outcome_->preemptions.empty()) attempts_.back().preemptions = std::move(outcome_->preemptions);
   result.attempts = std::move(attempts_);

@@ -81,6 +81,16 @@ class RunDriver {
   auto run() -> Result;
 
  private:
+  /// What is known of the present attempt.
+  struct AttemptState {
+    Clock::TimePoint launched{};
+    Clock::TimePoint saved{};  ///< What came later an attempt after this one repeats.
+    Clock::TimePoint all_began{};
+    std::map<Rank, Started> workers{};
+    std::map<CheckpointOrdinal, Clock::TimePoint> reported_checkpoints{};  ///< Rank 0's.
+    std::optional<CheckpointNumber> committed{};                           ///< The last one.
+  };
+
   static constexpr std::size_t event_capacity = 1024;
   static constexpr std::chrono::milliseconds at_once{500};
   static constexpr std::chrono::milliseconds room_interval{250};
@@ -179,12 +189,12 @@ class RunDriver {
     auto const* const message = std::get_if<WorkerMessage>(&event);
     auto const* const silent = message == nullptr ? nullptr : std::get_if<Silent>(message);
     if (silent == nullptr || silent->silent_ms == 0) return false;
-    auto const since_start = std::chrono::floor<std::chrono::milliseconds>(plan_.fit.clock.now() - all_began_);
+    auto const since_start = std::chrono::floor<std::chrono::milliseconds>(plan_.fit.clock.now() - attempt_.all_began);
     return !all_work() || since_start < plan_.fit.run.failure.hang_timeout;
   }
 
   // Every worker of this attempt has begun.
-  [[nodiscard]] auto all_work() const -> bool { return workers_.size() == launcher_.size().value; }
+  [[nodiscard]] auto all_work() const -> bool { return attempt_.workers.size() == launcher_.size().value; }
 
   void perform(std::vector<RunAction>& actions);
 
@@ -295,7 +305,6 @@ class RunDriver {
   CheckpointStore& store_;
   ResumePoint resume_point_;                                                        // of the attempt
   std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.fit.run.checkpoint);  // of rank 0's process
-  std::optional<CheckpointNumber> committed_;                                       // by the attempt, the last one
   Host host_;
   std::optional<BackgroundThread> writer_{std::in_place};
   std::optional<BackgroundThread> room_watch_;  // of hosts that come and go
@@ -305,16 +314,12 @@ class RunDriver {
   HangWatch hang_watch_{plan_.fit.run.failure.hang_timeout};
   std::optional<Controller> controller_;
   std::vector<AttemptInfo> attempts_;  // the last one is the present one
+  AttemptState attempt_;               // likewise
   std::uint64_t failed_attempts_ = 0;
   std::vector<std::string> lost_hosts_;  // since the attempt before
-  Clock::TimePoint launched_{};
-  Clock::TimePoint saved_{};  // what came later an attempt after this one repeats
-  std::map<CheckpointOrdinal, Clock::TimePoint> reported_checkpoints_;  // of rank 0, in this attempt
   Scope* waiting_ = nullptr;
   std::uint64_t grace_ = 0;
-  std::map<Rank, Started> workers_;
-  Clock::TimePoint all_began_{};  // of this attempt
-  AppendFile log_;                // progress.jsonl
+  AppendFile log_;  // progress.jsonl
   RunHistory history_;
   RunCallbacks callbacks_{plan_.fit.callbacks, [this](ErrorInfo error) { fail(std::move(error)); }};
   std::deque<ErrorInfo> failures_;       // of the driver, not judged yet

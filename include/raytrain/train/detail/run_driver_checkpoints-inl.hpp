@@ -49,7 +49,7 @@ RAYTRAIN_INLINE auto RunDriver::kept_checkpoint() -> std::optional<CheckpointNum
   if (copies == 0) return std::nullopt;
   auto const last = std::min(copies, attempts_.back().world_size.value - 1);
   for (Rank rank; rank.value <= last; ++rank.value) {
-    if (launcher_.keeps_process_of(rank)) return committed_;
+    if (launcher_.keeps_process_of(rank)) return attempt_.committed;
   }
   return std::nullopt;
 }
@@ -116,11 +116,11 @@ RAYTRAIN_INLINE void RunDriver::record(CheckpointDurable const& durable) {
   plan_.directory.record_checkpoint();
   auto damaged = plan_.directory.damaged_checkpoints();
   if (damaged.erase(durable.number) > 0) plan_.directory.record_damaged_checkpoints(damaged);
-  committed_ = durable.number;
-  auto const reported = reported_checkpoints_.find(durable.checkpoint);
-  if (reported != reported_checkpoints_.end()) {
-    saved_ = reported->second;
-    reported_checkpoints_.erase(reported_checkpoints_.begin(), std::next(reported));
+  attempt_.committed = durable.number;
+  auto const reported = attempt_.reported_checkpoints.find(durable.checkpoint);
+  if (reported != attempt_.reported_checkpoints.end()) {
+    attempt_.saved = reported->second;
+    attempt_.reported_checkpoints.erase(attempt_.reported_checkpoints.begin(), std::next(reported));
   }
   auto const checkpoint = store_.open(durable.number);
   callbacks_.call("on_checkpoint", [&](Callback& callback) { callback.on_checkpoint(checkpoint); });
