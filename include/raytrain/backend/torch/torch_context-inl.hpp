@@ -35,7 +35,6 @@
 #include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/rank_folder.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -74,7 +73,14 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
       unlocking_{static_cast<detail::UnlockingCollective*>(&TrainContext::collective())},
       device_{scaling, config, setup.link, *unlocking_},
       generator_{at::detail::createCPUGenerator(detail::own_seed(worker_seed()))},
-      step_timer_{std::move(timer)} {
+      step_timer_{std::move(timer)},
+      models_{{.collective = *unlocking_,
+               .device = device_,
+               .taken = taken_,
+               .timer = step_timer_,
+               .virtual_shards = virtual_shards(),
+               .warn = [this](std::string text) { warn(std::move(text)); },
+               .print = [this](std::string text) { print("{}", std::move(text)); }}} {
   at::set_num_threads(cpus());
   if (process_workers() > WorldSize{1}) {
     default_generator_.emplace(worker_seed(), device_.gpu());
@@ -90,7 +96,7 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
   });
   taken_->on_turn = [this](std::optional<ShardTurn> turn) {
     shard_generators_->put_in_place(turn);
-    for (auto const& averager : averagers_) turn ? averager->begin_turn(*turn) : averager->end_turns();
+    models_.begin_turn(turn);
   };
 }
 
@@ -144,13 +150,13 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::worker_seed() const noexcept -> std::ui
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) -> CheckpointDraft {
-  check_models();
-  if (std::ranges::any_of(averagers_, [](auto const& averager) { return averager->is_within_step(); })) {
+  models_.check_unchanged();
+  if (models_.is_within_step()) {
     throw Error{Errc::invalid_call, "a checkpoint of virtual shards",
                 "is asked for within a step, of which only some shards' gradients are there",
                 "report it, or hand it over, behind a batch of which ends_step() is true"};
   }
-  if (auto const& window = taken_->window; window.is_open() || holder_of_sum() != nullptr) {
+  if (auto const& window = taken_->window; window.is_open() || models_.holder_of_sum() != nullptr) {
     throw Error{Errc::invalid_call, "a checkpoint while gradients are accumulated",
                 fmt::format("is asked for within a window of accumulate({}), behind batch {} of it, and would be "
                             "without its gradients",
@@ -194,7 +200,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   for (auto const* const schedule : state.schedules()) rates_.push_back(schedule->followed_rates());
   scaler_ = state.followed_scaler();
   for (auto* const shard : state.shards()) keep_position_of(shard->shard_);
-  auto const is_apart = [&](auto* optimizer) { return detail::trains_unprepared(*optimizer, averagers_, local_); };
+  auto const is_apart = [&](auto* optimizer) { return models_.leaves_out(*optimizer); };
   if (world_rank() == Rank{0} && world_size() > WorldSize{1} && std::ranges::any_of(state.optimizers(), is_apart)) {
     warn(
         "an optimizer trains a model that is not prepared, and each worker trains another one; make it by "
@@ -273,29 +279,19 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -
                             window.length(), window.count()),
                 "change the number behind a batch of which accumulate() was true"};
   }
-  if (!window.is_open()) check_windows_are_averaged();
+  if (!window.is_open()) models_.check_windows_are_averaged();
   if (batches > 1) {
-    begin_accumulating_alone();
-    detail::check_none_is_shared(shared_parameter_text_, attempted);
+    models_.begin_accumulating_alone();
+    models_.check_none_is_shared(attempted);
   }
   auto const ends_window = !std::exchange(taken_->ends_window, {}).empty();
   return window.add(batches, taken_->samples_of_batch, is_last || ends_window);
 }
 
-RAYTRAIN_TORCH_INLINE void TorchContext::check_windows_are_averaged() const {
-  auto const* const holder = holder_of_sum();
-  if (holder == nullptr) return;
-  throw Error{Errc::invalid_call, "accumulating gradients",
-              fmt::format("model {} had no backward in the last batch of the window before, and the gradients of "
-                          "earlier ones are not averaged",
-                          holder->number()),
-              "call backward() for each model where accumulate() is true"};
-}
-
 RAYTRAIN_TORCH_INLINE auto TorchContext::join(bool has_batch) -> bool {
   detail::RanksWithBatch::check_may_ask(virtual_shards(), taken_->window);
-  detail::check_none_is_shared(shared_parameter_text_, "workers with other numbers of batches");
-  check_windows_are_averaged();
+  models_.check_none_is_shared("workers with other numbers of batches");
+  models_.check_windows_are_averaged();
   return taken_->with_batch.ask(collective(), has_batch);
 }
 
@@ -303,22 +299,9 @@ RAYTRAIN_TORCH_INLINE void TorchContext::check_finite(at::Tensor const& loss, No
   if (auto text = loss_check_.check(loss, then, world_rank(), *taken_)) warn(*std::move(text));
 }
 
-RAYTRAIN_TORCH_INLINE auto TorchContext::holder_of_sum() const -> detail::GradientAverager const* {
-  auto const found =
-      std::ranges::find_if(averagers_, [](auto const& each) { return each->holds_sum() && !each->is_unused(); });
-  return found == averagers_.end() ? nullptr : found->get();
-}
-
-RAYTRAIN_TORCH_INLINE void TorchContext::begin_accumulating_alone() {
-  accumulates_alone_ = world_size() == WorldSize{1};
-  for (auto const& [model, number] : std::exchange(alone_, {})) {
-    if (auto const module = model.lock()) make_averager(*module, number, {});
-  }
-}
-
 RAYTRAIN_TORCH_INLINE void TorchContext::finish() {
   auto const& window = taken_->window;
-  auto const is_lost = window.is_open() || holder_of_sum() != nullptr;
+  auto const is_lost = window.is_open() || models_.holder_of_sum() != nullptr;
   if (is_lost && world_rank() == Rank{0} && !told_to_stop()) {
     warn(fmt::format(
         "the training function has returned within a window of accumulate({}), behind batch {} of it, whose "
@@ -379,122 +362,6 @@ RAYTRAIN_TORCH_INLINE void TorchContext::compare_rates(std::vector<double> const
       fmt::format("the optimizer goes on with the learning rate {} of the checkpoint instead of {}; to train with "
                   "another one, set it after restore()",
                   fmt::join(restored, ", "), fmt::join(before, ", ")));
-}
-
-RAYTRAIN_TORCH_INLINE void TorchContext::check_models() const {
-  for (auto const& averager : averagers_) averager->check_unchanged();
-}
-
-RAYTRAIN_TORCH_INLINE void TorchContext::begin_averaged(torch::nn::Module const& module, ModelOptions const& options) {
-  auto const number = static_cast<std::uint16_t>(++models_);
-  connect_norms(module, number);
-  auto const was_timed = leave(module);
-  auto const is_alone = world_size() == WorldSize{1} && virtual_shards() == 0 && !accumulates_alone_;
-  if (is_alone && options.exchange == nullptr) {
-    if (!was_timed) detail::time_backwards(module, step_timer_);
-    alone_.emplace_back(module.weak_from_this(), number);
-    return;
-  }
-  detail::ModelExchange exchange{options, world_size()};
-  TaggedCollective preparing{collective(), {.model = number}};
-  exchange.check_same_on_all_ranks(preparing);
-  share_state(module, number);
-  make_averager(module, number, std::move(exchange));
-  if (virtual_shards() > 0 && taken_->turn) averagers_.back()->begin_turn(*taken_->turn);
-}
-
-RAYTRAIN_TORCH_INLINE auto TorchContext::begin_local(torch::nn::Module const& module) -> std::uint16_t {
-  if (virtual_shards() > 0) {
-    throw Error{
-        Errc::invalid_call, "preparing a local model",
-        fmt::format("the run has {} virtual shards, whose gradients are averaged in each step", virtual_shards()),
-        "prepare it by ctx.prepare_model(), or leave ScalingConfig::virtual_shards unset"};
-  }
-  auto const number = static_cast<std::uint16_t>(++models_);
-  for (auto const& submodule : module.modules()) {
-    if (auto* const norm = dynamic_cast<SyncBatchNormImpl*>(submodule.get())) norm->connect({}, {});
-  }
-  if (!leave(module)) detail::time_backwards(module, step_timer_);
-  local_.push_back(module.weak_from_this());
-  share_state(module, number);
-  return number;
-}
-
-RAYTRAIN_TORCH_INLINE auto TorchContext::is_local(torch::nn::Module const& module) const -> bool {
-  return std::ranges::any_of(local_, [&](auto const& each) { return each.lock().get() == &module; });
-}
-
-RAYTRAIN_TORCH_INLINE auto TorchContext::leave(torch::nn::Module const& module) -> bool {
-  std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
-  auto const was_alone =
-      std::ranges::any_of(alone_, [&](auto const& each) { return each.first.lock().get() == &module; });
-  auto const was_timed = was_alone || is_local(module);
-  auto const is_over = [&](auto const& weak) {
-    auto const other = weak.lock();
-    return other == nullptr || other.get() == &module;
-  };
-  shared_parameter_text_ = detail::text_of_shared_parameter(averagers_);
-  std::erase_if(alone_, [&](auto const& each) { return is_over(each.first); });
-  std::erase_if(local_, is_over);
-  return was_timed;
-}
-
-RAYTRAIN_TORCH_INLINE void TorchContext::share_state(torch::nn::Module const& module, std::uint16_t number) {
-  auto state = module.parameters();
-  for (auto const& buffer : module.buffers()) state.push_back(buffer);
-  TaggedCollective preparing{device_.arrays(), {.model = number}};
-  detail::broadcast_tensors(preparing, state, Rank{0});
-}
-
-RAYTRAIN_TORCH_INLINE void TorchContext::connect_norms(torch::nn::Module const& module, std::uint16_t number) const {
-  std::uint16_t layer = 0;
-  for (auto const& submodule : module.modules()) {
-    auto* const norm = dynamic_cast<SyncBatchNormImpl*>(submodule.get());
-    if (norm == nullptr) continue;
-    if (virtual_shards() > 0) {
-      throw Error{Errc::invalid_call, "preparing a model",
-                  fmt::format("it has a SyncBatchNorm, which normalises over as many batches as there are workers, in "
-                              "a run of {} virtual shards, whose bits depend on no number of workers",
-                              virtual_shards()),
-                  "take torch::nn::BatchNorm1d, 2d or 3d, or leave ScalingConfig::virtual_shards out"};
-    }
-    if (world_size() > WorldSize{1}) norm->connect(joined_batch_, {.model = number, .layer = ++layer});
-  }
-}
-
-RAYTRAIN_TORCH_INLINE void TorchContext::make_averager(torch::nn::Module const& module, std::uint16_t number,
-                                                       detail::ModelExchange exchange) {
-  detail::GradientAverager::Worker worker{.collective = collective(),
-                                          .arrays = device_.on_device(),
-                                          .taken = taken_,
-                                          .timer = step_timer_,
-                                          .warn = [this](std::string text) { warn(std::move(text)); },
-                                          .before_backward = {},
-                                          .exchange = std::move(exchange),
-                                          .print = [this](std::string text) { print("{}", std::move(text)); }};
-  if (virtual_shards() > 0) {
-    worker.before_backward = [this] {
-      for (auto const& averager : averagers_) averager->check_parameters();
-    };
-  }
-  averagers_.push_back(std::make_unique<detail::GradientAverager>(module, number, std::move(worker)));
-  shared_parameter_text_ = detail::text_of_shared_parameter(averagers_);
-  if (virtual_shards() > 0)
-    detail::check_none_is_shared(shared_parameter_text_, "averaging gradients over virtual shards");
-}
-
-RAYTRAIN_TORCH_INLINE auto TorchContext::find_averager(torch::nn::Module const& module) const
-    -> detail::GradientAverager* {
-  auto const found = std::ranges::find_if(averagers_, [&](auto const& each) { return each->is_of(module); });
-  return found == averagers_.end() ? nullptr : found->get();
-}
-
-RAYTRAIN_TORCH_INLINE auto TorchContext::averager_of(torch::nn::Module const& module) const
-    -> detail::GradientAverager const* {
-  if (world_size() == WorldSize{1} && virtual_shards() == 0) return nullptr;
-  if (auto const* const found = find_averager(module)) return found;
-  throw Error{Errc::backend, "preparing an optimizer", "its model is not prepared, and gradients would not be averaged",
-              "make the model by ctx.prepare_model(), and give what that returns"};
 }
 
 }  // namespace raytrain

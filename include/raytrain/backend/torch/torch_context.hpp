@@ -27,6 +27,7 @@
 #include <raytrain/backend/torch/detail/loss_check.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator.hpp>
+#include <raytrain/backend/torch/detail/prepared_models.hpp>
 #include <raytrain/backend/torch/detail/shadow_backward.hpp>
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
@@ -97,7 +98,7 @@ class TorchContext : public TrainContext {
     options.validate(virtual_shards());
     auto model = build(make);
     device_.place(module_of(model));
-    begin_averaged(module_of(model), options);
+    models_.average(module_of(model), options);
     return model;
   }
 
@@ -107,7 +108,7 @@ class TorchContext : public TrainContext {
     options.validate(virtual_shards());
     auto held = hold_module([&] { return detail::as_no_local_model(std::move(model)); });
     device_.place(module_of(held));
-    begin_averaged(module_of(held), options);
+    models_.average(module_of(held), options);
     return held;
   }
 
@@ -179,7 +180,7 @@ class TorchContext : public TrainContext {
                   "torch::optim::Adam optimizer{model->parameters(), 1e-3}");
     auto const& module = module_of(model);
     return ShardedOptimizer{{.module = module,
-                             .averager = averager_of(module),
+                             .averager = models_.averager_of(module),
                              .collective = collective(),
                              .arrays = device_.arrays(),
                              .device = device(),
@@ -190,7 +191,7 @@ class TorchContext : public TrainContext {
                                  [options](std::vector<torch::optim::OptimizerParamGroup> own) {
                                    return std::make_unique<O>(std::move(own), options);
                                  },
-                             .is_local = [this, module = &module] { return is_local(*module); }}};
+                             .is_local = [this, module = &module] { return models_.is_local(*module); }}};
   }
 
   /// Counts the batch that was just taken, before its first backward: to be called for each batch. True in every
@@ -245,7 +246,7 @@ class TorchContext : public TrainContext {
   template <TorchModule M>
   void shadow_backward(M const& model) {
     auto const& module = module_of(model);
-    detail::shadow_backward(module, find_averager(module), *taken_);
+    detail::shadow_backward(module, models_.find_averager(module), *taken_);
   }
 
   /// Ends the training, or warns, when the loss, one number, is an infinity or a NaN: between a batch's forward and its
@@ -265,7 +266,7 @@ class TorchContext : public TrainContext {
   /// `accumulate`.
   template <class R>
   void report(R const& metrics) {
-    check_models();
+    models_.check_unchanged();
     with_automatic(metrics, [&](auto const& all) { TrainContext::report(all); });
   }
 
@@ -414,8 +415,6 @@ class TorchContext : public TrainContext {
   /// Warns of learning rates that a checkpoint has replaced by others.
   void compare_rates(std::vector<double> const& before, std::vector<double> const& restored);
 
-  void check_models() const;
-
   /// As `prepare_model` calls `make`.
   template <class F>
   [[nodiscard]] auto build(F& make) {
@@ -424,7 +423,7 @@ class TorchContext : public TrainContext {
     auto const before = detail::default_generator_state();
     auto built = [&] {  // with no GPU's seed, from which other workers draw
       detail::OwnDefaultGenerator::Pause const pause;
-      auto const of_model = models_ == 0 ? seed() : detail::stream_seed(seed(), models_);
+      auto const of_model = models_.count() == 0 ? seed() : detail::stream_seed(seed(), models_.count());
       device_.gpu() ? detail::seed_default_generator(of_model) : (void)torch::manual_seed(of_model);
       return hold_module(make);
     }();
@@ -436,35 +435,9 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto to_local_model(M model) {
     auto held = detail::in_holder(std::move(model));
     device_.place(module_of(held));
-    auto const number = begin_local(module_of(held));
+    auto const number = models_.train_apart(module_of(held));
     return LocalModel<decltype(held)>{std::move(held), world_rank(), number};
   }
-
-  /// Gives every rank rank 0's state. Returns the model's number.
-  auto begin_local(torch::nn::Module const& module) -> std::uint16_t;
-  /// Whether each worker trains it by itself.
-  [[nodiscard]] auto is_local(torch::nn::Module const& module) const -> bool;
-  /// Ends what was done for it. Returns whether its backwards are timed without an averager.
-  auto leave(torch::nn::Module const& module) -> bool;
-
-  void begin_averaged(torch::nn::Module const& module, ModelOptions const& options);
-  void share_state(torch::nn::Module const& module, std::uint16_t number);
-  void make_averager(torch::nn::Module const& module, std::uint16_t number, detail::ModelExchange exchange);
-  /// Lets the model's layers of `SyncBatchNorm` compute with the batches of all workers.
-  void connect_norms(torch::nn::Module const& module, std::uint16_t number) const;
-
-  /// Lets averagers of a world of one divide the sums of windows.
-  void begin_accumulating_alone();
-
-  /// The first one with gradients of a window that are not averaged yet; null if there is none.
-  [[nodiscard]] auto holder_of_sum() const -> detail::GradientAverager const*;
-  /// Errors: `invalid_call` if there is one.
-  void check_windows_are_averaged() const;
-  /// Null for a model whose gradients nobody averages.
-  [[nodiscard]] auto find_averager(torch::nn::Module const& module) const -> detail::GradientAverager*;
-
-  /// Null in a world of one, whose gradients nobody averages. Errors: `backend` for a model that is not prepared.
-  [[nodiscard]] auto averager_of(torch::nn::Module const& module) const -> detail::GradientAverager const*;
 
   detail::UnlockingCollective* unlocking_;  ///< What `collective()` is.
   detail::WorkerDevice device_;
@@ -473,15 +446,9 @@ class TorchContext : public TrainContext {
   std::optional<detail::ShardGenerators> shard_generators_;       ///< With virtual shards.
   std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
   mutable std::vector<std::weak_ptr<detail::BatchFollower const>> followers_;  ///< Of the shards that there are.
-  std::shared_ptr<detail::JoinedBatch> joined_batch_ = std::make_shared<detail::JoinedBatch>(collective(), taken_);
   std::shared_ptr<detail::StepTimer> step_timer_;
+  detail::PreparedModels models_;
   std::shared_ptr<detail::DeviceCopies const> copies_;  ///< Of batches, to a GPU.
-  std::vector<std::unique_ptr<detail::GradientAverager>> averagers_;
-  std::string shared_parameter_text_;  ///< As `detail::text_of_shared_parameter`.
-  std::vector<std::pair<std::weak_ptr<torch::nn::Module const>, std::uint16_t>> alone_;  ///< Models of a world of one.
-  std::vector<std::weak_ptr<torch::nn::Module const>> local_;  ///< Models that each worker trains by itself.
-  bool accumulates_alone_ = false;
-  std::uint64_t models_ = 0;
   detail::LossCheck loss_check_;
   bool reports_step_times_ = false;
   std::uint16_t optimizers_ = 0;
