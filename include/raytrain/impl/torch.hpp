@@ -41,6 +41,7 @@
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
 #include <raytrain/backend/torch/detail/tensor_mean-inl.hpp>
 #include <raytrain/backend/torch/detail/worker_device-inl.hpp>
+#include <raytrain/backend/torch/detail/worker_generators-inl.hpp>
 #include <raytrain/backend/torch/diloco-inl.hpp>
 #include <raytrain/backend/torch/grad_scaler-inl.hpp>
 #include <raytrain/backend/torch/gradient_exchange-inl.hpp>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/torch.h>
@@ -30,7 +29,6 @@
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
-#include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
@@ -48,9 +46,6 @@
 
 namespace raytrain::detail {
 
-inline constexpr auto generators_name = "generators.pt";
-inline constexpr auto device_generator_name = "device_generator.pt";
-inline constexpr auto shard_generators_name = "shard_generators.pt";
 /// In the metadata of a checkpoint behind the last batch of an epoch that goes on: the dataset.
 inline constexpr auto unfinished_key = "unfinished_epoch_of";
 
@@ -72,7 +67,12 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
                         std::make_unique<detail::TimedCollective>(std::move(setup.collective), timer))}},
       unlocking_{static_cast<detail::UnlockingCollective*>(&TrainContext::collective())},
       device_{scaling, config, setup.link, *unlocking_},
-      generator_{at::detail::createCPUGenerator(detail::own_seed(worker_seed()))},
+      generators_{{.seed = seed(),
+                   .rank = world_rank(),
+                   .world_size = world_size(),
+                   .virtual_shards = virtual_shards(),
+                   .shares_process = process_workers() > WorldSize{1},
+                   .gpu = device_.gpu()}},
       step_timer_{std::move(timer)},
       models_{{.collective = *unlocking_,
                .device = device_,
@@ -82,26 +82,12 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
                .warn = [this](std::string text) { warn(std::move(text)); },
                .print = [this](std::string text) { print("{}", std::move(text)); }}} {
   at::set_num_threads(cpus());
-  if (process_workers() > WorldSize{1}) {
-    default_generator_.emplace(worker_seed(), device_.gpu());
-  } else {
-    detail::seed_default_generator(worker_seed(), device());
-  }
   if (device_.gpu()) copies_ = std::make_shared<detail::DeviceCopies const>(device());
   if (virtual_shards() == 0) return;
-  shard_generators_.emplace(generator_, [this](std::uint32_t shard) {
-    auto const first = ~detail::stream_seed(~seed(), shard);  // no worker's
-    // Of a checkpoint without their states: other numbers than before it.
-    return goes_on_ ? detail::stream_seed(first, checkpoint()->training_iteration()) : first;
-  });
   taken_->on_turn = [this](std::optional<ShardTurn> turn) {
-    shard_generators_->put_in_place(turn);
+    generators_.put_in_place(turn);
     models_.begin_turn(turn);
   };
-}
-
-RAYTRAIN_TORCH_INLINE auto TorchContext::device_generator() -> at::Generator {
-  return device_.gpu() ? detail::OwnDefaultGenerator::current(device()) : generator_;
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::dataset_shard(std::string_view name) const -> TorchShard {
@@ -145,10 +131,6 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::autocast(Precision precision) -> Autoca
   return {precision, device()};
 }
 
-RAYTRAIN_TORCH_INLINE auto TorchContext::worker_seed() const noexcept -> std::uint64_t {
-  return detail::stream_seed(~seed(), world_rank().value);
-}
-
 RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) -> CheckpointDraft {
   models_.check_unchanged();
   if (models_.is_within_step()) {
@@ -172,26 +154,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
     for (auto const& [loader, examples] : loaders_.examples())
       draft.set_metadata(detail::DataLoaders::key_of(loader), std::to_string(examples));
   }
-  auto const folder = draft.is_per_rank() ? std::string{} : rank_folder_name(world_rank()) + "/";
-  auto const add = [&](std::string const& name, auto const& make_bytes) {
-    if (!draft.files().contains(folder + name)) draft.add(folder + name, make_bytes());
-  };
-  if (shard_generators_) {
-    auto const turn = shard_generators_->in_place();
-    shard_generators_->put_in_place(std::nullopt);
-    add(detail::shard_generators_name, [&] {
-      Bytes all;
-      for (auto const shard : own_shards()) {
-        auto const& state = shard_generators_->state(shard);
-        all.insert(all.end(), state.begin(), state.end());
-      }
-      return all;
-    });
-    add(detail::generators_name, [&] { return detail::generators_to_bytes(generator_); });
-    shard_generators_->put_in_place(turn);
-  }
-  add(detail::generators_name, [&] { return detail::generators_to_bytes(generator_); });
-  if (device_.gpu()) add(detail::device_generator_name, [&] { return detail::generator_to_bytes(device_generator()); });
+  generators_.add_to(draft);
   return draft;
 }
 
@@ -226,7 +189,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
     if (world_rank() == Rank{0}) warn(text);
   }
   if (!state.has_scheduler()) compare_rates(before, rates());
-  restore_generators();
+  generators_.restore(*checkpoint());
   std::optional<int> epoch;
   for (auto* const shard : state.shards()) {
     auto const own = TrainContext::restore(shard->shard_);
@@ -309,50 +272,6 @@ RAYTRAIN_TORCH_INLINE void TorchContext::finish() {
         window.length(), window.count()));
   }
   TrainContext::finish();
-}
-
-RAYTRAIN_TORCH_INLINE auto TorchContext::own_shards() const -> std::vector<std::uint32_t> {
-  std::vector<std::uint32_t> shards;
-  for (auto shard = world_rank().value; shard < virtual_shards(); shard += world_size().value) shards.push_back(shard);
-  return shards;
-}
-
-RAYTRAIN_TORCH_INLINE void TorchContext::restore_shard_generators() {
-  goes_on_ = true;
-  auto const savers = checkpoint()->world_size();
-  auto const state_bytes = detail::generators_to_bytes(generator_).size();
-  std::vector<Bytes> states;  // by rank that saved them
-  std::size_t total = 0;
-  for (std::uint32_t rank = 0; rank < savers.value; ++rank) {
-    auto const path = rank_folder_name(Rank{rank}) + "/" + detail::shard_generators_name;
-    if (!checkpoint()->contains(path)) return;
-    states.push_back(checkpoint()->read(path));
-    total += states.back().size();
-  }
-  if (total != virtual_shards() * state_bytes) return;  // of another number of virtual shards, or another LibTorch
-  for (auto const shard : own_shards()) {
-    auto const of_saver = BytesView{states[shard % savers.value]};
-    shard_generators_->set_state(shard, of_saver.subspan(shard / savers.value * state_bytes, state_bytes));
-  }
-}
-
-RAYTRAIN_TORCH_INLINE void TorchContext::restore_generators() {
-  if (shard_generators_) restore_shard_generators();
-  auto const path = rank_folder_name(world_rank()) + "/" + detail::generators_name;
-  auto const of_device = rank_folder_name(world_rank()) + "/" + detail::device_generator_name;
-  auto const seed = detail::stream_seed(worker_seed(), checkpoint()->training_iteration());
-  auto const is_same_world = checkpoint()->world_size() == world_size();
-  if (device_.gpu()) {
-    auto generator = device_generator();
-    generator.set_current_seed(seed);
-    if (is_same_world && checkpoint()->contains(of_device)) {
-      detail::generator_from_bytes(checkpoint()->read(of_device), generator, "loading a GPU's random numbers");
-    }
-  }
-  if (is_same_world && checkpoint()->contains(path)) {
-    return detail::generators_from_bytes(checkpoint()->read(path), generator_);
-  }
-  detail::seed_generators(seed, generator_);
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::compare_rates(std::vector<double> const& before,

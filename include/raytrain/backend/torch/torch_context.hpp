@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -29,11 +28,11 @@
 #include <raytrain/backend/torch/detail/own_default_generator.hpp>
 #include <raytrain/backend/torch/detail/prepared_models.hpp>
 #include <raytrain/backend/torch/detail/shadow_backward.hpp>
-#include <raytrain/backend/torch/detail/shard_generators.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/detail/tensor_mean.hpp>
 #include <raytrain/backend/torch/detail/worker_device.hpp>
+#include <raytrain/backend/torch/detail/worker_generators.hpp>
 #include <raytrain/backend/torch/elementwise_optimizer.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/local_model.hpp>
@@ -368,23 +367,15 @@ class TorchContext : public TrainContext {
   /// `prepare_model` calls, and threads that the program starts share LibTorch's. With virtual shards both are those of
   /// the batch's shard, from the batch's beginning to that of the next one or the end of the epoch, after which they
   /// are the worker's.
-  [[nodiscard]] auto generator() noexcept -> at::Generator& { return generator_; }
+  [[nodiscard]] auto generator() noexcept -> at::Generator& { return generators_.own(); }
   /// The same for tensors on `device()`: on a GPU what operations without a generator draw from, as dropout does.
-  [[nodiscard]] auto device_generator() -> at::Generator;
+  [[nodiscard]] auto device_generator() -> at::Generator { return generators_.of_device(); }
 
  private:
   TorchContext(std::shared_ptr<detail::StepTimer> timer, WorkerSetup setup, TorchConfig const& config,
                ScalingConfig const& scaling);
 
-  [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t;
-
   [[nodiscard]] auto with_generators(CheckpointDraft draft) -> CheckpointDraft;
-
-  void restore_generators();
-  void restore_shard_generators();
-
-  /// This worker's virtual shards.
-  [[nodiscard]] auto own_shards() const -> std::vector<std::uint32_t>;
 
   /// Calls `report` with the metrics, those of the schedules and of the scaler that are followed, and step times.
   template <class R, class F>
@@ -441,9 +432,7 @@ class TorchContext : public TrainContext {
 
   detail::UnlockingCollective* unlocking_;  ///< What `collective()` is.
   detail::WorkerDevice device_;
-  at::Generator generator_;
-  std::optional<detail::OwnDefaultGenerator> default_generator_;  ///< Where several workers share the process.
-  std::optional<detail::ShardGenerators> shard_generators_;       ///< With virtual shards.
+  detail::WorkerGenerators generators_;
   std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
   mutable std::vector<std::weak_ptr<detail::BatchFollower const>> followers_;  ///< Of the shards that there are.
   std::shared_ptr<detail::StepTimer> step_timer_;
@@ -456,7 +445,6 @@ class TorchContext : public TrainContext {
   std::vector<std::weak_ptr<std::vector<double> const>> rates_;  ///< Of the schedules that `restore` was given.
   std::weak_ptr<detail::ScalerState const> scaler_;              ///< Of the scaler that it was given.
   std::vector<Precision> told_of_;                               ///< Precisions without instructions.
-  bool goes_on_ = false;  ///< From a checkpoint whose random numbers are not to come again.
 };
 
 }  // namespace raytrain
