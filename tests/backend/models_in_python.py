@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nets of Python predict the same in C++ by their safetensors files, and the other way about:
+"""Nets of Python predict the same in C++ by their safetensors files, and the other way about; Adadelta steps as Python's:
 
   models_in_python.py PROGRAM
 
@@ -82,6 +82,18 @@ def gpt2(tensors, tokens, heads, layers):
     return normed('ln_f', x) @ tensors['wte.weight'].T
 
 
+def write_adadelta(folder):
+    """Where it begins, the gradients of its steps, and where it ends."""
+    parameter = nn.Parameter(torch.randn(7))
+    gradients = torch.randn(20, 7)
+    first = parameter.detach().clone()
+    optimizer = torch.optim.Adadelta([parameter], lr=0.7, rho=0.8, eps=1e-5, weight_decay=0.1)
+    for gradient in gradients:
+        parameter.grad = gradient.clone()
+        optimizer.step()
+    save_file({'first': first, 'gradients': gradients, 'last': parameter.detach().clone()}, folder / 'adadelta.safetensors')
+
+
 def write_nets(folder):
     torch.manual_seed(1)
     net = SmallNet(3)
@@ -115,6 +127,7 @@ def read_net(folder):
 with tempfile.TemporaryDirectory() as name:
     there = pathlib.Path(name)
     write_nets(there)
+    write_adadelta(there)
     status = subprocess.run([sys.argv[1], name], stdin=subprocess.DEVNULL, check=False).returncode
     if status != 0:
         sys.exit(f'exit status {status}')

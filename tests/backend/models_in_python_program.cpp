@@ -2,7 +2,7 @@
 // The nets of models_in_python.py in C++, under the names that they have there:
 //   models_in_python_program FOLDER
 // Each file that Python has written into the folder is loaded and predicts what Python's net has predicted, to 1e-5.
-// Then it writes its own, of other weights, beside what that predicts.
+// Adadelta ends where Python's has ended. Then it writes its own, of other weights, beside what that predicts.
 #include <torch/script.h>
 
 #include <cmath>
@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -142,6 +143,27 @@ auto predicts(auto model, std::filesystem::path const& file, Samples samples) ->
   return furthest < 1e-5 && samples.predicted.std().template item<double>() > 0.01;
 }
 
+struct Steps : torch::nn::Module {
+  torch::Tensor first = register_buffer("first", torch::zeros({7}));
+  torch::Tensor gradients = register_buffer("gradients", torch::zeros({20, 7}));
+  torch::Tensor last = register_buffer("last", torch::zeros({7}));
+};
+
+auto steps_as_in_python(std::filesystem::path const& file) -> bool {
+  Steps steps;
+  raytrain::load_safetensors(steps, file);
+  auto const parameter = steps.first.clone().requires_grad_();
+  raytrain::Adadelta optimizer{std::vector{parameter},
+                               raytrain::AdadeltaOptions{0.7}.rho(0.8).eps(1e-5).weight_decay(0.1)};
+  for (std::int64_t i = 0; i < steps.gradients.size(0); ++i) {
+    parameter.mutable_grad() = steps.gradients[i];
+    optimizer.step();
+  }
+  auto const furthest = (parameter - steps.last).abs().max().item<double>();
+  fmt::print("Adadelta: differs by {:.2g} at most\n", furthest);
+  return furthest < 1e-6 && !torch::allclose(steps.last, steps.first, 1e-3);
+}
+
 auto run(std::filesystem::path const& folder) -> bool {
   Samples const images{torch::zeros({5, 1, 8, 8}), torch::zeros({5, 3})};
   Samples const tokens{torch::zeros({2, 7}, torch::kLong), torch::zeros({2, 7, 11})};
@@ -155,6 +177,8 @@ auto run(std::filesystem::path const& folder) -> bool {
   fmt::print("not in this model: {}\n", fmt::join(unmatched.unexpected, " "));
   if (!unmatched.missing.empty() || unmatched.unexpected.size() != 2) return false;
   if (!predicts(gpt, folder / "gpt2_samples.safetensors", tokens)) return false;
+
+  if (!steps_as_in_python(folder / "adadelta.safetensors")) return false;
 
   torch::manual_seed(2);
   torch::optim::SGD optimizer{net->parameters(), 0.001};  // what it predicts stays away from 0

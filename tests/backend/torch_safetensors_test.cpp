@@ -337,6 +337,15 @@ struct MakeAdamW {
     return torch::optim::AdamW{net.groups(), torch::optim::AdamWOptions{1.0 / 3}};
   }
 };
+struct MakeAdadelta {
+  static auto make(Trained const& net) { return Adadelta{net.groups(), AdadeltaOptions{}.rho(0.8)}; }
+};
+struct MakeLamb {
+  static auto make(Trained const& net) { return LAMB{net.groups(), LAMBOptions{0.01}.betas({0.8, 0.9})}; }
+};
+struct MakeLars {
+  static auto make(Trained const& net) { return LARS{net.groups(), LARSOptions{2.0}.weight_decay(0.01)}; }
+};
 struct MakeLbfgs {
   static auto make(Trained const& net) {
     auto all = net.groups()[0].params();
@@ -359,7 +368,7 @@ struct MakeSgd {
 }  // namespace
 
 TEST_CASE_TEMPLATE("an optimizer goes on from its file to the very bits of one that was not stored", Make, MakeAdagrad,
-                   MakeAdam, MakeAdamW, MakeLbfgs, MakeRmsprop, MakeSgd) {
+                   MakeAdadelta, MakeAdam, MakeAdamW, MakeLamb, MakeLars, MakeLbfgs, MakeRmsprop, MakeSgd) {
   for (int const steps : {0, 1, 5}) {
     CAPTURE(steps);
     Trained whole;

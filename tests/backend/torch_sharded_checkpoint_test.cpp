@@ -134,7 +134,7 @@ auto refusal(Load const& load) -> std::string {
 TEST_CASE_TEMPLATE(
     "a checkpoint holds what that of a whole optimizer holds, and either goes on from it with any number "
     "of workers",
-    O, torch::optim::Adam, torch::optim::AdamW, torch::optim::RMSprop, torch::optim::Adagrad) {
+    O, torch::optim::Adam, torch::optim::AdamW, torch::optim::RMSprop, torch::optim::Adagrad, Adadelta) {
   check_checkpoints<O>();
 }
 

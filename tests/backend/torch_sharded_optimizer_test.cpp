@@ -164,6 +164,11 @@ TEST_CASE("Adagrad has the bits that it has where each worker runs all of it") {
       torch::optim::AdagradOptions{0.01}.lr_decay(0.1).initial_accumulator_value(0.5).weight_decay(0.02));
 }
 
+TEST_CASE("Adadelta has the bits that it has where each worker runs all of it") {
+  check_same_bits<Adadelta>(AdadeltaOptions{});
+  check_same_bits<Adadelta>(AdadeltaOptions{0.5}.rho(0.8).eps(1e-5).weight_decay(0.02));
+}
+
 TEST_CASE("each worker keeps the optimizer's state of its part of the parameters only") {
   constexpr int workers = 3;
   std::vector<std::int64_t> elements(workers);

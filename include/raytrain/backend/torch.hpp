@@ -10,6 +10,7 @@
 
 #include <raytrain/backend/backend.hpp>
 #include <raytrain/backend/torch/activation_checkpoint.hpp>
+#include <raytrain/backend/torch/adadelta.hpp>
 #include <raytrain/backend/torch/adaptive_sum.hpp>
 #include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/averaged_model.hpp>
@@ -19,6 +20,8 @@
 #include <raytrain/backend/torch/diloco.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
+#include <raytrain/backend/torch/lamb.hpp>
+#include <raytrain/backend/torch/lars.hpp>
 #include <raytrain/backend/torch/load_model.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/model_options.hpp>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <raytrain/backend/torch-inl.hpp>
+#include <raytrain/backend/torch/adadelta-inl.hpp>
 #include <raytrain/backend/torch/adaptive_sum-inl.hpp>
 #include <raytrain/backend/torch/autocast-inl.hpp>
 #include <raytrain/backend/torch/averaged_model-inl.hpp>
@@ -45,6 +46,8 @@
 #include <raytrain/backend/torch/diloco-inl.hpp>
 #include <raytrain/backend/torch/grad_scaler-inl.hpp>
 #include <raytrain/backend/torch/gradient_exchange-inl.hpp>
+#include <raytrain/backend/torch/lamb-inl.hpp>
+#include <raytrain/backend/torch/lars-inl.hpp>
 #include <raytrain/backend/torch/lr_schedule-inl.hpp>
 #include <raytrain/backend/torch/model_options-inl.hpp>
 #include <raytrain/backend/torch/power_sgd-inl.hpp>

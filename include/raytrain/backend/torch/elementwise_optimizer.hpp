@@ -3,6 +3,8 @@
 
 #include <torch/torch.h>
 
+#include <raytrain/backend/torch/adadelta.hpp>
+
 namespace raytrain {
 
 namespace detail {
@@ -10,7 +12,8 @@ template <class O>
 inline constexpr bool is_elementwise = false;
 }  // namespace detail
 
-/// Says of an optimizer that it is element-wise, and what its options are: SGD, Adam, AdamW, RMSprop and Adagrad.
+/// Says of an optimizer that it is element-wise, and what its options are: SGD, Adam, AdamW, RMSprop, Adagrad
+/// and `Adadelta`.
 ///
 /// An element-wise optimizer changes each element of a parameter by that element, its gradient, the options, and state
 /// that has the parameter's shape or is a number that only the count of steps decides. Whoever updates a slice of a
@@ -19,9 +22,10 @@ inline constexpr bool is_elementwise = false;
 template <class O>
 struct ElementwiseOptimizer {
   static_assert(detail::is_elementwise<O>,
-                "raytrain: prepare_optimizer() takes an element-wise optimizer: SGD, Adam, AdamW, RMSprop or Adagrad. "
-                "LBFGS and others look at all parameters at once, which no worker has: make one of these on each "
-                "worker, from model->parameters(), with a closure whose loss is ctx.average() of all workers'");
+                "raytrain: prepare_optimizer() takes an element-wise optimizer: SGD, Adam, AdamW, RMSprop, Adagrad "
+                "or Adadelta. LAMB, LARS, LBFGS and others look at more elements at once than the slice that a worker "
+                "has: make one of these on each worker, from model->parameters(); LBFGS with a closure whose loss is "
+                "ctx.average() of all workers'");
   using Options = torch::optim::OptimizerOptions;
 };
 
@@ -44,6 +48,10 @@ struct ElementwiseOptimizer<torch::optim::RMSprop> {
 template <>
 struct ElementwiseOptimizer<torch::optim::Adagrad> {
   using Options = torch::optim::AdagradOptions;
+};
+template <>
+struct ElementwiseOptimizer<Adadelta> {
+  using Options = AdadeltaOptions;
 };
 
 }  // namespace raytrain

@@ -117,10 +117,12 @@ RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::O
   });
 }
 
-/// Whether the tensors that it keeps have the shapes of its parameters, by its class: of those that LibTorch brings.
+/// Whether the tensors that it keeps have the shapes of its parameters, by its class: of those that LibTorch and
+/// raytrain bring.
 RAYTRAIN_TORCH_INLINE auto keeps_shapes(std::string_view name) -> bool {
-  constexpr std::array names{"torch::optim::SGD", "torch::optim::Adam", "torch::optim::AdamW", "torch::optim::RMSprop",
-                             "torch::optim::Adagrad"};
+  constexpr std::array names{"torch::optim::SGD",     "torch::optim::Adam",    "torch::optim::AdamW",
+                             "torch::optim::RMSprop", "torch::optim::Adagrad", "raytrain::Adadelta",
+                             "raytrain::LAMB",        "raytrain::LARS"};
   return std::ranges::find(names, name) != names.end();
 }
 

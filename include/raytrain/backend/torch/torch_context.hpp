@@ -156,7 +156,8 @@ class TorchContext : public TrainContext {
   }
 
   /// An optimizer of the model's parameters, of which each worker updates a slice: `prepare_optimizer<AdamW>(model,
-  /// {3e-4})`. SGD, Adam, AdamW, RMSprop, Adagrad, and what `ElementwiseOptimizer` is specialized for.
+  /// {3e-4})`. SGD, Adam, AdamW, RMSprop, Adagrad, `Adadelta`, and what `ElementwiseOptimizer` is specialized
+  /// for.
   ///
   /// Each worker has 1 / world size of its state, and the parameters get the bits that the whole optimizer on each
   /// worker gives them; also with virtual shards. Parameters move to other memory. Every rank makes the same call.

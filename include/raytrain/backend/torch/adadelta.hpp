@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <utility>
+#include <vector>
+
+namespace raytrain {
+
+struct AdadeltaOptions : torch::optim::OptimizerCloneableOptions<AdadeltaOptions> {
+  AdadeltaOptions(double lr = 1.0) : lr_{lr} {}
+  TORCH_ARG(double, lr) = 1.0;
+  /// Of both running averages.
+  TORCH_ARG(double, rho) = 0.9;
+  /// Added below both roots.
+  TORCH_ARG(double, eps) = 1e-6;
+  TORCH_ARG(double, weight_decay) = 0;
+
+ public:
+  void serialize(torch::serialize::InputArchive& archive) override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+  auto get_lr() const -> double override { return lr(); }
+  void set_lr(double lr) override { lr_ = lr; }
+};
+
+/// What `Adadelta` keeps of a parameter.
+struct AdadeltaParamState : torch::optim::OptimizerCloneableParamState<AdadeltaParamState> {
+  /// Of the gradients' squares.
+  TORCH_ARG(torch::Tensor, square_avg);
+  /// Of the steps' squares.
+  TORCH_ARG(torch::Tensor, acc_delta);
+
+ public:
+  void serialize(torch::serialize::InputArchive& archive) override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+};
+
+/// Steps whose length each element sets itself, by the root mean square of its steps before, over that of its
+/// gradients. Element-wise: `TorchContext::prepare_optimizer` shares it between the workers.
+///
+/// Threads: the worker's.
+/// Errors:  `invalid_config` for options out of range; by `step()` `backend` for a sparse gradient.
+/// Source:  M. Zeiler, "ADADELTA: An Adaptive Learning Rate Method", 2012, with the `lr` of PyTorch's.
+class Adadelta : public torch::optim::Optimizer {
+ public:
+  explicit Adadelta(std::vector<torch::optim::OptimizerParamGroup> groups, AdadeltaOptions const& defaults = {});
+  explicit Adadelta(std::vector<at::Tensor> parameters, AdadeltaOptions const& defaults = {})
+      : Adadelta{std::vector{torch::optim::OptimizerParamGroup{std::move(parameters)}}, defaults} {}
+
+  auto step(LossClosure closure = nullptr) -> at::Tensor override;
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/adadelta-inl.hpp>
+#endif

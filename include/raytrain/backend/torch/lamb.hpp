@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace raytrain {
+
+struct LAMBOptions : torch::optim::OptimizerCloneableOptions<LAMBOptions> {
+  using betas_t = std::tuple<double, double>;
+
+  LAMBOptions(double lr = 1e-3) : lr_{lr} {}
+  TORCH_ARG(double, lr) = 1e-3;
+  /// Of the running averages of gradients and of their squares.
+  TORCH_ARG(betas_t, betas) = std::make_tuple(0.9, 0.999);
+  /// Added to the root of the squares.
+  TORCH_ARG(double, eps) = 1e-6;
+  /// Added to the step, times the parameter.
+  TORCH_ARG(double, weight_decay) = 0;
+  /// Of biases and of layers of norms it is mostly false: give them a group of their own.
+  TORCH_ARG(bool, trust_ratio) = true;
+
+ public:
+  void serialize(torch::serialize::InputArchive& archive) override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+  auto get_lr() const -> double override { return lr(); }
+  void set_lr(double lr) override { lr_ = lr; }
+};
+
+/// What `LAMB` keeps of a parameter.
+struct LAMBParamState : torch::optim::OptimizerCloneableParamState<LAMBParamState> {
+  TORCH_ARG(std::int64_t, step) = 0;
+  /// Of the gradients.
+  TORCH_ARG(torch::Tensor, exp_avg);
+  /// Of their squares.
+  TORCH_ARG(torch::Tensor, exp_avg_sq);
+
+ public:
+  void serialize(torch::serialize::InputArchive& archive) override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+};
+
+/// Adam's steps, each scaled by its trust ratio: the parameter's norm over the step's. For large batches. It needs the
+/// norm of each parameter, which no worker has of a slice: each worker runs all of it,
+///
+///     raytrain::LAMB optimizer{model->parameters(), raytrain::LAMBOptions{2e-3}.weight_decay(0.01)};
+///
+/// on the averaged gradients of a model that `prepare_model` has prepared, to the same bits on all of them.
+///
+/// Threads: the worker's.
+/// Errors:  `invalid_config` for options out of range; by `step()` `backend` for a sparse gradient.
+/// Source:  Y. You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", ICLR 2020,
+///          algorithm 2, with the identity for its function of the norm.
+class LAMB : public torch::optim::Optimizer {
+ public:
+  explicit LAMB(std::vector<torch::optim::OptimizerParamGroup> groups, LAMBOptions const& defaults = {});
+  explicit LAMB(std::vector<at::Tensor> parameters, LAMBOptions const& defaults = {})
+      : LAMB{std::vector{torch::optim::OptimizerParamGroup{std::move(parameters)}}, defaults} {}
+
+  auto step(LossClosure closure = nullptr) -> at::Tensor override;
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
+};
+
+}  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/lamb-inl.hpp>
+#endif
