@@ -229,10 +229,11 @@ TEST_CASE("a collective stops when its group does") {
 
 TEST_CASE("operations of one size with different tags are refused, and the error names both") {
   auto const tagged_calls = [](Collective& collective) {
-    TaggedCollective tagged{collective, {.model = 1}};
+    TaggedCollective tagged{collective, {.of = detail::CallOf::preparation, .model = 1}};
     auto const buffer = collective.allocate<float>(1000);
     tagged.broadcast(buffer.span(), Rank{0});
-    tagged.tag() = {.model = collective.rank() == Rank{2} ? std::uint16_t{2} : std::uint16_t{1},
+    tagged.tag() = {.of = detail::CallOf::backward,
+                    .model = collective.rank() == Rank{2} ? std::uint16_t{2} : std::uint16_t{1},
                     .epoch = 3,
                     .number = 7,
                     .samples = 640};
@@ -255,7 +256,8 @@ TEST_CASE("operations of one size with different tags are refused, and the error
 TEST_CASE("steps of an optimizer that differ in their hash are refused, and the error says what that is of") {
   auto const step = [](Collective& collective) {
     auto const hash = collective.rank().value;
-    TaggedCollective tagged{collective, {.model = 2, .optimizer = 1, .number = 3, .samples = hash}};
+    TaggedCollective tagged{collective,
+                            {.of = detail::CallOf::step, .model = 2, .part = 1, .number = 3, .samples = hash}};
     CHECK(raytrain::testing::refusal([&] { tagged.barrier(); }) ==
           "rank_mismatch: collective call: rank 0 calls barrier() for step 3 of optimizer 1 of model 2 with learning "
           "rates of its own, or gradients for other parameters, but rank 1 calls barrier() for step 3 of optimizer 1 "

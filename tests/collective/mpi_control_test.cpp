@@ -330,7 +330,7 @@ TEST_CASE_TEMPLATE("ranks of several hosts whose backwards belong to other model
     TaggedCollective averaging{collective};
     std::vector<float> gradients(10);
     auto const backward_of = [&](std::uint16_t model, std::uint32_t backward) {
-      averaging.tag() = {.model = model, .number = backward};
+      averaging.tag() = {.of = raytrain::detail::CallOf::backward, .model = model, .number = backward};
       averaging.all_reduce(std::span{gradients}, ReduceOp::average);
     };
     for (std::uint32_t backward = 1; backward <= alike; ++backward) backward_of(1, backward);

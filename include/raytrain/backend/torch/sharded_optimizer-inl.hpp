@@ -79,7 +79,8 @@ RAYTRAIN_TORCH_INLINE ShardedOptimizer::ShardedOptimizer(Setup setup)
   for (auto const& parameter : own) moved.push_back(parameter.tensor);
   detail::check_own_memory(setup.module, moved);
   auto const model = setup.averager == nullptr ? std::uint16_t{0} : setup.averager->number();
-  TaggedCollective collective{setup.collective, {.model = model, .optimizer = setup.number}};
+  TaggedCollective collective{setup.collective,
+                              {.of = detail::CallOf::preparation, .model = model, .part = setup.number}};
   check_same_on_all_ranks(own, collective);
   TaggedCollective const arrays{setup.arrays, collective.tag()};
   auto parameters = std::make_unique<detail::FlatParameters>(std::move(own), arrays);

@@ -20,7 +20,7 @@ RAYTRAIN_INLINE auto describe(RankCall const& mine, RankCall const& other) -> st
   if (both_gather && mine.call.counts_digest != other.call.counts_digest) return text + " with counts of its own";
   auto of_other_samples = mine.call.tag;
   of_other_samples.samples = other.call.tag.samples;
-  if (is_step(mine.call.tag) && mine.call.tag != other.call.tag && of_other_samples == other.call.tag) {
+  if (mine.call.tag.of == CallOf::step && mine.call.tag != other.call.tag && of_other_samples == other.call.tag) {
     return text + " with learning rates of its own, or gradients for other parameters";
   }
   auto const [own, others] = std::ranges::mismatch(mine.counts, other.counts);
@@ -31,19 +31,19 @@ RAYTRAIN_INLINE auto describe(RankCall const& mine, RankCall const& other) -> st
 RAYTRAIN_INLINE auto mismatch_error(RankCall const& first, RankCall const& other) -> Error {
   auto const& tag = first.call.tag;
   auto const& other_tag = other.call.tag;
+  auto const one_is_of = [&](CallOf what) { return tag.of == what || other_tag.of == what; };
   auto const* const remedy =
       tag == other_tag ? "make every rank call the same operations in the same order, on arrays of one size and type"
-      : is_of_loader(tag) || is_of_loader(other_tag)
+      : one_is_of(CallOf::loader)
           ? "make every rank make the same data loaders, and call the same operations, in the same order"
-      : is_of_join(tag) || is_of_join(other_tag)
+      : one_is_of(CallOf::join)
           ? "make every rank call join() before each step, and run as many backwards behind it, with or without a batch"
-      : is_step(tag) && is_step(other_tag)
+      : tag.of == CallOf::step && other_tag.of == CallOf::step
           ? "make every rank take the same steps in the same order, with the same learning rates and as many gradients"
-      : tag.layer > 0 || other_tag.layer > 0
+      : one_is_of(CallOf::layer)
           ? "make every rank run the same layers forward and backward, in the same order, in train mode on all or none"
           : "make every rank run the same backwards in the same order, on as many batches of one size, and average "
-            "after as "
-            "many";
+            "after as many";
   return {Errc::rank_mismatch, "collective call",
           "rank " + std::to_string(first.rank.value) + " calls " + describe(first, other) + ", but rank " +
               std::to_string(other.rank.value) + " calls " + describe(other, first),

@@ -11,18 +11,21 @@
 namespace raytrain::detail {
 
 RAYTRAIN_INLINE auto to_string(CallTag const& tag) -> std::string {
-  if (tag == CallTag{}) return {};
-  if (is_of_loader(tag)) return " to make data loader " + std::to_string(tag.number);
-  if (is_of_join(tag)) return " for join() " + std::to_string(tag.samples);
-  auto const model = " model " + std::to_string(tag.model);
-  auto const what = tag.optimizer == 0 ? model : " optimizer " + std::to_string(tag.optimizer) + " of" + model;
-  if (tag.number == 0) return " to prepare" + what;
-  if (tag.optimizer > 0) return " for step " + std::to_string(tag.number) + " of" + what;
-  auto const pass =
-      tag.layer == 0 ? " for backward " + std::to_string(tag.number)
-                     : " for forward " + std::to_string(tag.number) + " of SyncBatchNorm " + std::to_string(tag.layer);
-  return pass + " of" + model + " (after " + std::to_string(tag.samples) + " samples of epoch " +
-         std::to_string(tag.epoch) + ")";
+  auto const number = std::to_string(tag.number);
+  auto const part = std::to_string(tag.part);
+  auto const model = "model " + std::to_string(tag.model);
+  auto const reached =
+      " (after " + std::to_string(tag.samples) + " samples of epoch " + std::to_string(tag.epoch) + ")";
+  switch (tag.of) {
+    case CallOf::program: break;
+    case CallOf::preparation: return " to prepare " + (tag.part == 0 ? model : "optimizer " + part + " of " + model);
+    case CallOf::backward: return " for backward " + number + " of " + model + reached;
+    case CallOf::layer: return " for forward " + number + " of SyncBatchNorm " + part + " of " + model + reached;
+    case CallOf::step: return " for step " + number + " of optimizer " + part + " of " + model;
+    case CallOf::loader: return " to make data loader " + number;
+    case CallOf::join: return " for join() " + number;
+  }
+  return {};
 }
 
 RAYTRAIN_INLINE auto operation_text(Call const& call) -> std::string {

@@ -28,19 +28,27 @@ enum class Operation : std::uint8_t {
   duplicate,
 };
 
+/// Whose call it is.
+enum class CallOf : std::uint8_t {
+  program,      ///< The caller's own code: all else of the tag is 0.
+  preparation,  ///< A model is prepared, or with `part` an optimizer of it.
+  backward,     ///< Of a model.
+  layer,        ///< Of a model's layer that exchanges, as SyncBatchNorm: one of its forwards.
+  step,         ///< Of an optimizer.
+  loader,       ///< A data loader is made.
+  join,         ///< Ranks say which of them have a batch.
+};
+
 /// The identity of a call that a library makes, not the caller's code: ranks compare it, so that those which are out of
-/// step get an error although their arrays fit. All zero for a call of the caller's own. Numbers that grow beyond their
-/// type begin anew.
+/// step get an error although their arrays fit. Numbers that grow beyond their type begin anew.
 struct CallTag {
-  std::uint16_t model = 0;      ///< From 1, in the order in which the worker has prepared its models.
-  std::uint16_t epoch = 0;      ///< The epoch that the ranks' data has reached, as this rank knows it; 0 before any.
-  std::uint16_t optimizer = 0;  ///< From 1, in the order in which the worker has prepared them; 0 for a call of none.
-  std::uint16_t layer = 0;      ///< From 1, of the model's layers that exchange, whose forwards `number` counts; or 0.
-  std::uint32_t number = 0;     ///< The model's backward or the optimizer's step, from 1; 0: it is being prepared. Of
-                                ///< neither: the data loader, from 1, in the order in which the worker makes them.
-  std::uint32_t samples = 0;    ///< Samples taken of that epoch; 0 before any. For an optimizer's step: a hash of its
-                                ///< learning rates and of which parameters have a gradient. Of no model and no number:
-                                ///< the call of `TorchContext::join`, from 1.
+  CallOf of = CallOf::program;
+  std::uint16_t model = 0;    ///< From 1, in the order in which the worker has prepared its models; 0: of none.
+  std::uint16_t part = 0;     ///< Of the model, from 1: an optimizer in the order of preparing them, or a layer; or 0.
+  std::uint16_t epoch = 0;    ///< The epoch that the ranks' data has reached, as this rank knows it; 0 before any.
+  std::uint32_t number = 0;   ///< Which backward, forward, step, loader or `join` it is, from 1; 0 for others.
+  std::uint32_t samples = 0;  ///< Taken of that epoch; of a step: a hash of its learning rates and of which parameters
+                              ///< have a gradient.
   friend auto operator==(CallTag const&, CallTag const&) -> bool = default;
 };
 
@@ -75,23 +83,8 @@ struct Call {
                     call.root.value;
   auto const& tag = call.tag;
   auto const number = std::uint64_t{tag.model} << 48U | std::uint64_t{tag.epoch} << 32U | tag.number;
-  auto const samples = std::uint64_t{tag.optimizer} << 48U | std::uint64_t{tag.layer} << 32U | tag.samples;
+  auto const samples = static_cast<std::uint64_t>(tag.of) << 48U | std::uint64_t{tag.part} << 32U | tag.samples;
   return mix(mix(mix(mix(mix(0, kind), call.count), call.counts_digest), number), samples);
-}
-
-/// Whether a data loader is made.
-[[nodiscard]] constexpr auto is_of_loader(CallTag const& tag) noexcept -> bool {
-  return tag.model == 0 && tag.number > 0;
-}
-
-/// Whether ranks say which of them have a batch.
-[[nodiscard]] constexpr auto is_of_join(CallTag const& tag) noexcept -> bool {
-  return tag.model == 0 && tag.number == 0 && tag.samples > 0;
-}
-
-/// Whether an optimizer changes its parameters.
-[[nodiscard]] constexpr auto is_step(CallTag const& tag) noexcept -> bool {
-  return tag.optimizer > 0 && tag.number > 0;
 }
 
 /// " for backward 3 of model 1 (after 96 samples of epoch 0)", " to make data loader 2", " for join() 4"; empty for a

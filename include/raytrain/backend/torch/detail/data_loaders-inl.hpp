@@ -26,7 +26,7 @@ RAYTRAIN_TORCH_INLINE void DataLoaders::add(Collective& collective, std::string_
                                             std::vector<std::string> const& datasets) {
   auto const text = fmt::format("'{}' of {} examples", name, examples ? std::to_string(*examples) : "unknown");
   auto const attempted = fmt::format("making data loader {}", ++count_);
-  TaggedCollective making{collective, {.number = count_}};
+  TaggedCollective making{collective, {.of = CallOf::loader, .number = count_}};
   auto const texts = all_gather_objects(making, text);
   auto const other = std::ranges::find_if(texts, [&](std::string const& each) { return each != texts.front(); });
   if (other != texts.end()) {

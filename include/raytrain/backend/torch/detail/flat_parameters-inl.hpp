@@ -118,6 +118,7 @@ RAYTRAIN_TORCH_INLINE void FlatParameters::take_back() {
 }
 
 RAYTRAIN_TORCH_INLINE void FlatParameters::gather(std::uint32_t hash) {
+  collective_.tag().of = CallOf::step;
   ++collective_.tag().number;
   collective_.tag().samples = hash;
   if (collective_.size().value > 1) {

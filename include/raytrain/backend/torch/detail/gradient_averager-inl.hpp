@@ -247,7 +247,8 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::tag_of_backward(std::uint32_t number) const -> CallTag {
-  return {.model = number_,
+  return {.of = CallOf::backward,
+          .model = number_,
           .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
           .number = number,
           .samples = static_cast<std::uint32_t>(taken_->position.samples)};

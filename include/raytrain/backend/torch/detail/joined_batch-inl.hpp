@@ -59,9 +59,10 @@ RAYTRAIN_TORCH_INLINE void JoinedBatch::sum(at::Tensor const& values, Pass pass)
 }
 
 RAYTRAIN_TORCH_INLINE void JoinedBatch::set_tag(Pass pass) {
-  collective_.tag() = {.model = pass.model,
+  collective_.tag() = {.of = CallOf::layer,
+                       .model = pass.model,
+                       .part = pass.layer,
                        .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
-                       .layer = pass.layer,
                        .number = pass.forward,
                        .samples = static_cast<std::uint32_t>(taken_->position.samples)};
 }

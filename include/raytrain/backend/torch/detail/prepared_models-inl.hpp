@@ -64,7 +64,7 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::average(torch::nn::Module const& modu
     return;
   }
   ModelExchange exchange{options, worker_.collective.size()};
-  TaggedCollective preparing{worker_.collective, {.model = number}};
+  TaggedCollective preparing{worker_.collective, {.of = CallOf::preparation, .model = number}};
   exchange.check_same_on_all_ranks(preparing);
   share_state(module, number);
   make_averager(module, number, std::move(exchange));
@@ -110,7 +110,7 @@ RAYTRAIN_TORCH_INLINE auto PreparedModels::leave(torch::nn::Module const& module
 RAYTRAIN_TORCH_INLINE void PreparedModels::share_state(torch::nn::Module const& module, std::uint16_t number) {
   auto state = module.parameters();
   for (auto const& buffer : module.buffers()) state.push_back(buffer);
-  TaggedCollective preparing{worker_.device.arrays(), {.model = number}};
+  TaggedCollective preparing{worker_.device.arrays(), {.of = CallOf::preparation, .model = number}};
   broadcast_tensors(preparing, state, Rank{0});
 }
 

@@ -44,7 +44,7 @@ RAYTRAIN_TORCH_INLINE auto RanksWithBatch::ask(Collective& collective, bool has_
     if (has_batch) own_ = true;
     return has_batch;
   }
-  TaggedCollective joining{collective, {.samples = calls_}};
+  TaggedCollective joining{collective, {.of = CallOf::join, .number = calls_}};
   std::vector<std::uint8_t> all(collective.size().value);
   std::uint8_t const own = has_batch ? 1 : 0;
   joining.all_gather(std::span{&own, 1}, all);
