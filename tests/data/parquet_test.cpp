@@ -36,6 +36,7 @@
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
+#include "comparison_count.hpp"
 
 namespace {
 
@@ -370,4 +371,20 @@ TEST_CASE("a file that cannot be written leaves the one that was there") {
                  "io: write Parquet file");
   CHECK(read_parquet(path).digest() == rows.digest());
   CHECK(std::distance(fs::directory_iterator{folder.path()}, fs::directory_iterator{}) == 1);
+}
+
+TEST_CASE("eight times as many columns take less than sixteen times as many comparisons of names") {
+  TemporaryFolder const folder;
+  auto const comparisons = [&](int count) {
+    std::vector<Column> columns;
+    for (auto i = 0; i < count; ++i) columns.emplace_back(fmt::format("column {:04}", i), std::vector{1.0F});
+    auto const path = folder.path() / fmt::format("{}.parquet", count);
+    write_parquet(Dataset::from_columns(std::move(columns)), path);
+    auto const before = comparison_count();
+    CHECK(read_parquet({path, path}).columns().size() == static_cast<std::size_t>(count));
+    return comparison_count() - before;
+  };
+  auto const of_few = comparisons(250);
+  CHECK(of_few > 250);
+  CHECK(comparisons(2'000) < 16 * of_few);
 }

@@ -17,6 +17,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -61,7 +63,7 @@ class ParquetTable {
     reader_ = value(builder.Build());
     choose_columns();
     leaves_.clear();
-    for (auto const& column : columns_) add_leaves(field_of(column.name()));
+    for (auto const place : places_) add_leaves(fields()[place]);
     // Arrow counts the values of lists by int32.
     constexpr auto most_values = std::size_t{1} << 24U;
     row_values_ = most_row_values();
@@ -166,10 +168,6 @@ class ParquetTable {
     return all;
   }
 
-  [[nodiscard]] auto field_of(std::string const& name) const -> Field const& {
-    return *std::ranges::find(fields(), name, [](Field const& field) { return field.field->name(); });
-  }
-
   void add_leaves(Field const& field) {
     if (field.is_leaf()) leaves_.push_back(field.column_index);
     for (auto const& child : field.children) add_leaves(child);
@@ -178,16 +176,21 @@ class ParquetTable {
   /// Of the first file, chooses the columns; of a later one, looks whether it has the same.
   void choose_columns() {
     auto const there = names();
-    auto const require = [&](std::string const& name, std::string_view why) {
-      auto const count = std::ranges::count(there, name);
-      if (count == 1) return;
+    std::unordered_multimap<std::string_view, std::size_t> places;
+    for (std::size_t place = 0; place < there.size(); ++place) places.emplace(there[place], place);
+    auto const place_of = [&](std::string const& name, std::string_view why) {
+      auto const count = places.count(name);
+      if (count == 1) return places.find(name)->second;
       throw Error{count == 0 ? Errc::not_found : Errc::invalid_data, "reading " + what_,
                   count == 0 ? fmt::format("{} '{}', and the file has {}", why, name, fmt::join(there, ", "))
                              : fmt::format("{} columns are called '{}'", count, name),
                   "name those that there are once by ParquetOptions::columns"};
     };
+    places_.clear();
     if (!columns_.empty()) {
-      for (auto const& column : columns_) require(column.name(), "the files before have the column");
+      for (auto const& column : columns_) {
+        places_.push_back(place_of(column.name(), "the files before have the column"));
+      }
       if (options_.columns.empty() && there.size() != columns_.size()) {
         throw Error{Errc::invalid_data, "reading " + what_,
                     fmt::format("it has {} columns, and the files before have {}", there.size(), columns_.size()),
@@ -196,19 +199,18 @@ class ParquetTable {
       return;
     }
     auto const& kept = options_.columns.empty() ? there : options_.columns;
+    std::unordered_set<std::string_view> left_over{kept.begin(), kept.end()};
     for (auto const& [name, type] : options_.types) {
-      require(name, "ParquetOptions::types names");
-      if (std::ranges::find(kept, name) == kept.end()) {
+      (void)place_of(name, "ParquetOptions::types names");
+      if (!left_over.contains(name)) {
         throw Error{Errc::invalid_config, "ParquetOptions::types",
                     fmt::format("names '{}', which ParquetOptions::columns leaves out", name),
                     "name it there, too, or leave out its type"};
       }
     }
     for (auto const& name : kept) {
-      require(name, "ParquetOptions::columns names");
-      if (std::ranges::find(columns_, name, &ArrowColumn::name) != columns_.end()) {
-        refuse_twice("ParquetOptions::columns", name);
-      }
+      places_.push_back(place_of(name, "ParquetOptions::columns names"));
+      if (left_over.erase(name) == 0) refuse_twice("ParquetOptions::columns", name);
       auto const type = options_.types.find(name);
       columns_.emplace_back(name, type == options_.types.end() ? std::nullopt : std::optional{type->second});
     }
@@ -227,6 +229,7 @@ class ParquetTable {
   std::size_t row_values_ = 1;
   std::int64_t rows_left_ = 0;
   std::vector<ArrowColumn> columns_;
+  std::vector<std::size_t> places_;  ///< Of the columns, among those of the file.
   bool has_rows_ = false;
 };
 
