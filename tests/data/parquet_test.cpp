@@ -130,7 +130,7 @@ TEST_CASE("each type that pyarrow has written becomes the column that the header
   check_contains(thrown_error([&] {
                    write_parquet(data.head(1).rename_columns({{"age", "caf\xE9"}}), of_python("types_again.parquet"));
                  }),
-                 "a column's name, 'caf\xEF\xBF\xBD', is not UTF-8, as Parquet's names are");
+                 "a column's name, 'caf\xEF\xBF\xBD', is not UTF-8, as Arrow's names are");
   write_parquet(data.drop_columns({"raw"}), of_python("types_again.parquet"));
 }
 

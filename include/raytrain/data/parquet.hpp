@@ -12,6 +12,7 @@
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/arrow_columns.hpp>
 #include <raytrain/data/detail/file_blocks.hpp>
 #include <raytrain/data/detail/parquet_file_writer.hpp>
 #include <raytrain/data/detail/parquet_table.hpp>
@@ -53,7 +54,7 @@ namespace raytrain {
 ///         `io` for one that was changed.
 [[nodiscard]] inline auto parquet_blocks(DataPaths const& paths, ParquetOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks {
-  auto format = detail::options_text(options);
+  auto format = detail::options_text("Parquet", options);
   auto const table = std::make_shared<detail::ParquetTable>(std::move(options), rows);
   auto const next = [table](std::filesystem::path const& path, bool begins) -> std::optional<Dataset> {
     if (begins) table->begin_file(path);

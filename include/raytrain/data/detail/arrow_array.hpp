@@ -39,7 +39,7 @@ namespace raytrain::detail {
     case ElementType::float16: return arrow::float16();
     case ElementType::bfloat16: break;
   }
-  throw Error{Errc::invalid_data, attempted, "Parquet has no bfloat16", "convert the column to float32"};
+  throw Error{Errc::invalid_data, attempted, "Arrow has no bfloat16", "convert the column to float32"};
 }
 
 /// Errors: `invalid_data` for a text that is not UTF-8.
@@ -50,8 +50,8 @@ namespace raytrain::detail {
     auto const text = column.text(row);
     if (text && !is_utf8(*text)) {
       throw Error{Errc::invalid_data, attempted,
-                  fmt::format("column '{}' has the text '{}', which is not UTF-8, as Parquet's texts are",
-                              column.name(), to_utf8(*text)),
+                  fmt::format("column '{}' has the text '{}', which is not UTF-8, as Arrow's texts are", column.name(),
+                              to_utf8(*text)),
                   "drop the column, or write it in another way, as in base64"};
     }
     check_arrow(text ? texts.Append(*text) : texts.AppendNull(), attempted);
@@ -59,7 +59,7 @@ namespace raytrain::detail {
   return value_of(texts.Finish(), attempted);
 }
 
-/// Its memory is that of the column, but for text. Errors: as of `write_parquet`.
+/// Its memory is that of the column, but for text. Errors: as of `write_parquet` and `write_arrow`.
 [[nodiscard]] inline auto arrow_array_of(Column const& column, std::string const& attempted)
     -> std::shared_ptr<arrow::Array> {
   if (column.is_text()) return arrow_texts_of(column, attempted);
@@ -75,7 +75,7 @@ namespace raytrain::detail {
   return array;
 }
 
-/// The dataset must outlive it. Errors: as of `write_parquet`.
+/// The dataset must outlive it. Errors: as of `write_parquet` and `write_arrow`.
 [[nodiscard]] inline auto arrow_table_of(Dataset const& dataset, std::string const& attempted)
     -> std::shared_ptr<arrow::Table> {
   std::vector<std::shared_ptr<arrow::Field>> fields;
@@ -83,7 +83,7 @@ namespace raytrain::detail {
   for (auto const& column : dataset.columns()) {
     if (!is_utf8(column.name())) {
       throw Error{Errc::invalid_data, attempted,
-                  fmt::format("a column's name, '{}', is not UTF-8, as Parquet's names are", to_utf8(column.name())),
+                  fmt::format("a column's name, '{}', is not UTF-8, as Arrow's names are", to_utf8(column.name())),
                   "rename it by rename_columns"};
     }
     arrays.push_back(arrow_array_of(column, attempted));

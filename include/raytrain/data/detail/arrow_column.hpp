@@ -122,7 +122,9 @@ auto with_arrow_texts(arrow::Array const& array, Work const& work) -> bool {
 /// Errors: `invalid_data`, with `what` was read, for what is no column, or no part of this one.
 class ArrowColumn {
  public:
-  ArrowColumn(std::string name, std::optional<ElementType> asked) : name_{std::move(name)}, asked_{asked} {}
+  /// `options`: the struct by which its reader is told what to read, for errors: "ParquetOptions".
+  ArrowColumn(std::string name, std::optional<ElementType> asked, std::string_view options)
+      : name_{std::move(name)}, asked_{asked}, options_{options} {}
 
   [[nodiscard]] auto name() const noexcept -> std::string const& { return name_; }
 
@@ -281,7 +283,7 @@ class ArrowColumn {
     if (part.null_count() == 0) return;
     if constexpr (std::integral<T>) {
       refuse(what, fmt::format("{} values are missing, and {} has no NaN", part.null_count(), to_string(type_)),
-             "make it float32 or float64 by ParquetOptions::types");
+             fmt::format("make it float32 or float64 by {}::types", options_));
     } else {
       for (std::int64_t row = 0; row < part.length(); ++row) {
         if (part.IsNull(row))
@@ -301,7 +303,7 @@ class ArrowColumn {
     } else {
       if (!fits<T>(value)) {
         refuse(what, fmt::format("{} does not hold {}", to_string(type_), value),
-               "give it a wider type by ParquetOptions::types");
+               fmt::format("give it a wider type by {}::types", options_));
       }
       return static_cast<T>(value);
     }
@@ -317,15 +319,17 @@ class ArrowColumn {
     }
   }
 
-  [[noreturn]] void refuse(std::string const& what, std::string const& problem,
-                           std::string const& remedy =
-                               "leave it out by ParquetOptions::columns, or write it in another "
-                               "way") const {
+  [[noreturn]] void refuse(std::string const& what, std::string const& problem) const {
+    refuse(what, problem, fmt::format("leave it out by {}::columns, or write it in another way", options_));
+  }
+
+  [[noreturn]] void refuse(std::string const& what, std::string const& problem, std::string const& remedy) const {
     throw Error{Errc::invalid_data, "reading " + what, fmt::format("column '{}': {}", name_, problem), remedy};
   }
 
   std::string name_;
   std::optional<ElementType> asked_;
+  std::string options_;
   bool is_begun_ = false;  ///< `shape_` is known.
   RowShape shape_;
   bool is_decided_ = false;  ///< The type is known.

@@ -6,7 +6,6 @@
 #include <parquet/arrow/schema.h>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -16,20 +15,14 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/arrow_column.hpp>
-#include <raytrain/data/detail/file_blocks.hpp>
+#include <raytrain/data/detail/arrow_columns.hpp>
 #include <raytrain/data/detail/file_state.hpp>
-#include <raytrain/data/detail/growing_column.hpp>
 #include <raytrain/data/parquet_options.hpp>
 
 namespace raytrain::detail {
@@ -39,7 +32,8 @@ class ParquetTable {
  public:
   /// `rows`: of a block, at most.
   explicit ParquetTable(ParquetOptions options, std::size_t rows = std::size_t{1} << 20U)
-      : options_{std::move(options)}, block_rows_{std::min<std::size_t>(rows, std::size_t{1} << 30U)} {}
+      : columns_{"ParquetOptions", std::move(options.columns), std::move(options.types)},
+        block_rows_{std::min<std::size_t>(rows, std::size_t{1} << 30U)} {}
 
   /// The next rows are of this file.
   void begin_file(std::filesystem::path const& path) {
@@ -61,9 +55,9 @@ class ParquetTable {
     check(builder.OpenFile(path.string(), /*memory_map=*/false, file));
     builder.properties(columns);
     reader_ = value(builder.Build());
-    choose_columns();
+    columns_.begin_file(names(), what_);
     leaves_.clear();
-    for (auto const place : places_) add_leaves(fields()[place]);
+    for (auto const place : columns_.places()) add_leaves(fields()[place]);
     // Arrow counts the values of lists by int32.
     constexpr auto most_values = std::size_t{1} << 24U;
     row_values_ = most_row_values();
@@ -79,10 +73,8 @@ class ParquetTable {
       return;
     }
     auto const table = value(reader_->ReadTable(leaves_));
-    for (auto& column : columns_) {
-      for (auto const& chunk : table->GetColumnByName(column.name())->chunks()) column.add(chunk, what_);
-    }
-    count(table->num_rows());
+    columns_.add(*table);
+    rows_left_ -= table->num_rows();
     check_end();
   }
 
@@ -101,23 +93,16 @@ class ParquetTable {
         return false;
       }
     } while (block->num_rows() == 0);
-    for (auto& column : columns_) column.add(block->GetColumnByName(column.name()), what_);
-    count(block->num_rows());
+    columns_.add(*block);
+    rows_left_ -= block->num_rows();
     return true;
   }
 
   /// The rows that were read since the last time: at least one must have come.
-  [[nodiscard]] auto take() -> Dataset {
-    std::vector<Column> columns;
-    for (auto& column : columns_) columns.push_back(column.take());
-    return Dataset::from_columns(std::move(columns));
-  }
+  [[nodiscard]] auto take() -> Dataset { return columns_.take(); }
 
   /// Behind the last file. Errors: `invalid_data` where there was no row.
-  void finish() const {
-    if (has_rows_) return;
-    throw Error{Errc::invalid_data, "reading " + what_, "there are no rows", "look at what has written it"};
-  }
+  void finish() const { columns_.finish(); }
 
  private:
   using Field = parquet::arrow::SchemaField;
@@ -132,11 +117,6 @@ class ParquetTable {
   [[nodiscard]] auto value(arrow::Result<T> result) const -> T {
     check(result.status());
     return std::move(result).ValueUnsafe();
-  }
-
-  void count(std::int64_t rows) {
-    has_rows_ = has_rows_ || rows > 0;
-    rows_left_ -= rows;
   }
 
   void check_end() const {
@@ -173,53 +153,7 @@ class ParquetTable {
     for (auto const& child : field.children) add_leaves(child);
   }
 
-  /// Of the first file, chooses the columns; of a later one, looks whether it has the same.
-  void choose_columns() {
-    auto const there = names();
-    std::unordered_multimap<std::string_view, std::size_t> places;
-    for (std::size_t place = 0; place < there.size(); ++place) places.emplace(there[place], place);
-    auto const place_of = [&](std::string const& name, std::string_view why) {
-      auto const count = places.count(name);
-      if (count == 1) return places.find(name)->second;
-      throw Error{count == 0 ? Errc::not_found : Errc::invalid_data, "reading " + what_,
-                  count == 0 ? fmt::format("{} '{}', and the file has {}", why, name, fmt::join(there, ", "))
-                             : fmt::format("{} columns are called '{}'", count, name),
-                  "name those that there are once by ParquetOptions::columns"};
-    };
-    places_.clear();
-    if (!columns_.empty()) {
-      for (auto const& column : columns_) {
-        places_.push_back(place_of(column.name(), "the files before have the column"));
-      }
-      if (options_.columns.empty() && there.size() != columns_.size()) {
-        throw Error{Errc::invalid_data, "reading " + what_,
-                    fmt::format("it has {} columns, and the files before have {}", there.size(), columns_.size()),
-                    "name those that all have by ParquetOptions::columns"};
-      }
-      return;
-    }
-    auto const& kept = options_.columns.empty() ? there : options_.columns;
-    std::unordered_set<std::string_view> left_over{kept.begin(), kept.end()};
-    for (auto const& [name, type] : options_.types) {
-      (void)place_of(name, "ParquetOptions::types names");
-      if (!left_over.contains(name)) {
-        throw Error{Errc::invalid_config, "ParquetOptions::types",
-                    fmt::format("names '{}', which ParquetOptions::columns leaves out", name),
-                    "name it there, too, or leave out its type"};
-      }
-    }
-    for (auto const& name : kept) {
-      places_.push_back(place_of(name, "ParquetOptions::columns names"));
-      if (left_over.erase(name) == 0) refuse_twice("ParquetOptions::columns", name);
-      auto const type = options_.types.find(name);
-      columns_.emplace_back(name, type == options_.types.end() ? std::nullopt : std::optional{type->second});
-    }
-    if (columns_.empty()) {
-      throw Error{Errc::invalid_data, "reading " + what_, "there are no columns", "look at what has written it"};
-    }
-  }
-
-  ParquetOptions options_;
+  ArrowColumns columns_;
   std::size_t block_rows_;
   std::string what_;
   std::optional<FileState> file_;  ///< As it was when its reading began.
@@ -228,18 +162,6 @@ class ParquetTable {
   std::vector<int> leaves_;  ///< Parquet's numbers of the columns that hold values: a list of lists has one.
   std::size_t row_values_ = 1;
   std::int64_t rows_left_ = 0;
-  std::vector<ArrowColumn> columns_;
-  std::vector<std::size_t> places_;  ///< Of the columns, among those of the file.
-  bool has_rows_ = false;
 };
-
-/// All that the columns follow from, besides the content of the files.
-[[nodiscard]] inline auto options_text(ParquetOptions const& options) -> std::string {
-  std::string text = "Parquet, columns";
-  for (auto const& name : options.columns) text += ' ' + exact_text(name);
-  text += ", types";
-  for (auto const& [name, type] : options.types) text += fmt::format(" {} {}", exact_text(name), to_string(type));
-  return text;
-}
 
 }  // namespace raytrain::detail
