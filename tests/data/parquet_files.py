@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes Parquet files by pyarrow, starts the tests that read them, and reads by pyarrow what they have written:
+"""Writes Parquet and Arrow files by pyarrow, starts the tests that read them, and reads by pyarrow what they have written:
 
   parquet_files.py PROGRAM
 """
@@ -19,6 +19,7 @@ program = os.path.abspath(sys.argv[1])
 sys.modules['numpy'] = None  # pyarrow does without, and refuses one that is older than it likes
 try:
     import pyarrow
+    import pyarrow.feather
     import pyarrow.parquet
 except ImportError as missing:
     print(f'needs pyarrow in this Python: {missing}')
@@ -61,24 +62,51 @@ FILES = {
     'gaps_2': {'n': pyarrow.array([1, 2], pyarrow.int64())},
     'unit_1': {'when': pyarrow.array([1], pyarrow.timestamp('us'))},
     'unit_2': {'when': pyarrow.array([1], pyarrow.timestamp('ns'))},
+    'few': {'x': pyarrow.array([1, 2, 3, 4, 5], pyarrow.float32()), 't': ['a', 'b', None, '', 'a']},
     'late_1': {'x': pyarrow.nulls(2)},
     'late_2': {'x': ['a', 'b']},
 }
+
+
+def write_arrow(path, *tables, compression=None):
+    """Of the file format or, where the name ends in .arrows, of the stream format; each part of a table is a record batch."""
+    begin = pyarrow.ipc.new_stream if path.suffix == '.arrows' else pyarrow.ipc.new_file
+    with begin(path, tables[0].schema, options=pyarrow.ipc.IpcWriteOptions(compression=compression)) as writer:
+        for table in tables:
+            writer.write_table(table)
+
+
+def codes(sizes, kinds, whole):
+    return pyarrow.table({'size': pyarrow.array(sizes).dictionary_encode(), 'kind': pyarrow.array(kinds).dictionary_encode(),
+                          'whole': pyarrow.array(whole, pyarrow.int64()).dictionary_encode()})
+
 
 with tempfile.TemporaryDirectory() as scratch:
     folder = pathlib.Path(scratch)
     for name, columns in FILES.items():
         pyarrow.parquet.write_table(pyarrow.table(columns), folder / f'{name}.parquet')
+        write_arrow(folder / f'{name}.arrow', pyarrow.table(columns))
     twice = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=['x', 'x'])
     pyarrow.parquet.write_table(twice, folder / 'twice.parquet')
+    write_arrow(folder / 'twice.arrow', twice)
+    types = pyarrow.table(FILES['types'])
+    write_arrow(folder / 'types.arrows', types)
+    for compression in ['lz4', 'zstd']:
+        pyarrow.feather.write_feather(types, str(folder / f'types_{compression}.feather'), compression=compression)
+        write_arrow(folder / f'types_{compression}.arrows', types, compression=compression)
+    few = pyarrow.table(FILES['few'])
+    for name, compression in [('few.arrow', None), ('few.arrows', None), ('few_lz4.arrows', 'lz4')]:
+        write_arrow(folder / name, few[:3], few[3:3], few[3:], compression=compression)
+    write_arrow(folder / 'codes.arrows', codes([30, 10, None], ['cat', 'dog', 'cow'], [7, 7, 8]), codes([10, 20], [None, 'cat'], [9, 9]))
     done = subprocess.run([program], env={**os.environ, 'RAYTRAIN_TEST_PARQUET': scratch}, check=False)
     if done.returncode != 0:
         sys.exit(done.returncode)
-    table = pyarrow.parquet.read_table(folder / 'of_raytrain.parquet')
-    types = {field.name: str(field.type) for field in table.schema}
-    if table.num_rows != 100 or types['words, "quoted"'] != 'large_string' or types['one int16'] != 'int16' or len(types) != 23 or (
-            'fixed_size_list' not in types['many float32']):
-        sys.exit(f'pyarrow reads {table.num_rows} rows of what raytrain has written: {types}')
+    for table in [pyarrow.parquet.read_table(folder / 'of_raytrain.parquet'), pyarrow.feather.read_table(folder / 'of_raytrain.arrow')]:
+        table.validate(full=True)
+        types = {field.name: str(field.type) for field in table.schema}
+        if table.num_rows != 100 or types['words, "quoted"'] != 'large_string' or types['one int16'] != 'int16' or len(types) != 23 or (
+                'fixed_size_list' not in types['many float32']):
+            sys.exit(f'pyarrow reads {table.num_rows} rows of what raytrain has written: {types}')
     again = pyarrow.parquet.read_table(folder / 'types_again.parquet')
     wanted = {name: column for name, column in pyarrow.table(FILES['types']).to_pydict().items() if name != 'raw'}
     wanted.update(ok=[1, 0, 1], none=[None] * 3, when=[1_577_836_800_000_000, 0, -1], day=[18262, 0, -1])

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,7 +17,6 @@
 #include <optional>
 #include <random>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,69 +35,23 @@
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
 #include "comparison_count.hpp"
+#include "python_tables.hpp"
 
 namespace {
 
 using namespace raytrain;
 using raytrain::testing::check_contains;
+using raytrain::testing::floats;
+using raytrain::testing::of_python;
 using raytrain::testing::random_seed;
+using raytrain::testing::random_table;
 using raytrain::testing::TemporaryFolder;
+using raytrain::testing::texts;
 using raytrain::testing::thrown_error;
+using raytrain::testing::values_of;
 namespace fs = std::filesystem;
 
 constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
-
-auto of_python(std::string const& name) -> fs::path {
-  auto const* const folder = std::getenv("RAYTRAIN_TEST_PARQUET");
-  REQUIRE_MESSAGE(folder != nullptr, "start parquet_files.py, which starts this program");
-  return fs::path{folder} / name;
-}
-
-template <class T>
-auto values_of(Dataset const& data, std::string_view name) -> std::vector<T> {
-  auto const values = data.column(name).as<T>();
-  return {values.begin(), values.end()};
-}
-
-/// With -1 for each NaN, which equals nothing.
-auto floats(Dataset const& data, std::string_view name) -> std::vector<float> {
-  auto all = values_of<float>(data, name);
-  for (auto& value : all) value = std::isnan(value) ? -1 : value;
-  return all;
-}
-
-auto texts(Dataset const& data, std::string_view name) -> std::vector<std::string> {
-  std::vector<std::string> all;
-  for (std::size_t row = 0; row < data.rows(); ++row)
-    all.emplace_back(data.column(name).text(row).value_or("(missing)"));
-  return all;
-}
-
-auto random_table(std::mt19937_64& random, std::size_t rows) -> Dataset {
-  auto const numbers = [&]<class T>(T*, std::size_t each) {
-    std::vector<T> all;
-    for (std::size_t i = 0; i < rows * each; ++i) {
-      if constexpr (std::is_arithmetic_v<T>) {
-        all.push_back(static_cast<T>(random()));
-      } else {
-        all.push_back(T{static_cast<float>(random() % 1000) / 8});
-      }
-    }
-    return all;
-  };
-  std::vector<std::optional<std::string>> words;
-  for (std::size_t row = 0; row < rows; ++row) {
-    words.push_back(random() % 5 == 0 ? std::nullopt : std::optional{fmt::format("ö{}\n\"", random() % 40)});
-  }
-  std::vector<Column> columns{Column::of_texts("words, \"quoted\"", words)};
-  for (auto type = 0; type < 11; ++type) {
-    with_element_type(static_cast<ElementType>(type), [&]<Element T>(T* of) {
-      columns.emplace_back(fmt::format("one {}", to_string(element_type<T>)), numbers(of, 1));
-      columns.emplace_back(fmt::format("many {}", to_string(element_type<T>)), numbers(of, 6), RowShape{2, 3});
-    });
-  }
-  return Dataset::from_columns(columns);
-}
 
 }  // namespace
 

@@ -28,7 +28,7 @@ FRONT = ['raytrain/trainer.hpp', 'raytrain/preprocess.hpp', 'raytrain/raytrain.h
 # What needs MPI, Arrow or stb is included by nothing that works without it.
 MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'launch/rank_communicator', 'launch/detail/rank_session',
                 'backend/mpi/communicator')
-MAY_NEED_PARQUET = ('data/parquet.hpp', 'data/detail/arrow_', 'data/detail/parquet_')
+MAY_NEED_PARQUET = ('data/parquet.hpp', 'data/arrow.hpp', 'data/detail/arrow_', 'data/detail/parquet_')
 MAY_NEED_STB = ('data/images.hpp', 'data/detail/image_reader.hpp', 'data/detail/decode_image.hpp')
 MAY_NEED = {'MPI': MAY_NEED_MPI, 'Arrow': MAY_NEED_PARQUET, 'stb': MAY_NEED_STB}
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <arrow/array.h>
+#include <arrow/builder.h>
 #include <arrow/type.h>
 #include <arrow/util/io_util.h>
 
@@ -38,7 +39,7 @@ inline void check_arrow(arrow::Status const& status, std::string_view attempted)
     throw Error{Errc::io, std::string{attempted}, status.message(), "check permissions, open files and the disk"};
   }
   throw Error{Errc::invalid_data, std::string{attempted}, "Arrow says: " + status.message(),
-              "look at the file by another program that reads it, as pyarrow.parquet.read_metadata in Python"};
+              "look at the file by another program that reads it, as pyarrow in Python"};
 }
 
 template <class T>
@@ -117,6 +118,22 @@ auto with_arrow_texts(arrow::Array const& array, Work const& work) -> bool {
   return true;
 }
 
+/// The values that the places of a dictionary stand for, unless they are texts; another array as it is.
+[[nodiscard]] inline auto without_number_dictionary(std::shared_ptr<arrow::Array> array, std::string_view attempted)
+    -> std::shared_ptr<arrow::Array> {
+  if (array->type_id() != arrow::Type::DICTIONARY) return array;
+  auto const& coded = static_cast<arrow::DictionaryArray const&>(*array);
+  if (with_plain_texts(*coded.dictionary()->Slice(0, 0), [](auto) {})) return array;
+  auto const builder = value_of(arrow::MakeBuilder(coded.dictionary()->type()), attempted);
+  arrow::ArraySpan const values{*coded.dictionary()->data()};
+  for (std::int64_t row = 0; row < coded.length(); ++row) {
+    check_arrow(
+        coded.IsNull(row) ? builder->AppendNull() : builder->AppendArraySlice(values, coded.GetValueIndex(row), 1),
+        attempted);
+  }
+  return value_of(builder->Finish(), attempted);
+}
+
 /// A column of Arrow's arrays that grows array by array.
 ///
 /// Errors: `invalid_data`, with `what` was read, for what is no column, or no part of this one.
@@ -131,6 +148,7 @@ class ArrowColumn {
   /// An array that is empty adds nothing.
   void add(std::shared_ptr<arrow::Array> array, std::string const& what) {
     if (array->length() == 0) return;
+    array = without_number_dictionary(std::move(array), "reading " + what);
     std::size_t depth = 0;
     for (; auto const extent = list_extent(*array, what); ++depth) {
       if (depth == shape_.size() && !is_begun_) shape_.push_back(*extent);

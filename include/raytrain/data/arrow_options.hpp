@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <raytrain/core/element_type.hpp>
+
+namespace raytrain {
+
+/// How Arrow files are read.
+struct ArrowOptions {
+  /// To be kept, in this order; empty: all, in the order of the file.
+  std::vector<std::string> columns{};
+  /// What numbers become, by the name of their column; others keep the type that they have in the file. Floats round
+  /// what they cannot hold, and have NaN where a value is missing; whole numbers must hold each value.
+  std::map<std::string, ElementType, std::less<>> types{};
+};
+
+}  // namespace raytrain
