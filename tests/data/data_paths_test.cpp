@@ -9,7 +9,6 @@
 #include <random>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -165,8 +164,13 @@ TEST_CASE("a file that is changed while it is read is refused, alone and among o
   };
   write(changed, "rows\n");
   check_contains(thrown_error([&] { (void)raytrain::detail::read_each(changed, fail); }), "it was changed meanwhile");
+  struct LinesOptions {
+    std::filesystem::path file;
+    std::size_t max_unpack_ratio = 1;
+  };
   struct Lines {
-    explicit Lines(std::filesystem::path path) : file{std::move(path)} {}
+    explicit Lines(LinesOptions const& options) : file{options.file} {}
+    static auto options_name() -> std::string { return "LinesOptions"; }
     void begin_file(std::string const& /*name*/) {}
     void add_line(std::string_view /*line*/, std::uint64_t /*number*/) const { write(file, "other rows\n"); }
     [[nodiscard]] auto take() const -> Dataset { return {}; }
@@ -174,7 +178,7 @@ TEST_CASE("a file that is changed while it is read is refused, alone and among o
     std::filesystem::path file;
   };
   write(changed, "rows\n");
-  check_contains(thrown_error([&] { (void)raytrain::detail::table_of_lines<Lines>(changed, changed); }),
+  check_contains(thrown_error([&] { (void)raytrain::detail::table_of_lines<Lines>(changed, LinesOptions{changed}); }),
                  "it was changed meanwhile: it had 5 bytes");
 }
 

@@ -193,7 +193,9 @@ RAYTRAIN_INLINE CsvFile::CsvFile(std::filesystem::path const& path, CsvOptions c
       table_{options, fmt::format("read CSV file '{}'", path.string())},
       scanner_{options.delimiter, options.skip_lines},
       delimiter_{options.delimiter},
-      threads_{options.max_rows ? 1 : threads} {}
+      threads_{options.max_rows ? 1 : threads} {
+  file_.limit_unpacking(options.max_unpack_ratio, "CsvOptions::max_unpack_ratio");
+}
 
 RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
   std::vector<Dataset> parts;

@@ -39,6 +39,9 @@ struct CsvOptions {
   /// refused there. A field is missing that is empty or one of NA, N/A, n/a, #N/A, <NA>, null, NULL, NaN, nan and ?:
   /// that is a NaN to a float, no text to text, and refused for an integer and a boolean.
   std::map<std::string, CsvType, std::less<>> types{};
+  /// A compressed file is refused that unpacks to more than 64 MiB and so many times its size, as one does that is made
+  /// to fill the memory.
+  std::size_t max_unpack_ratio = 200;
 };
 
 namespace detail {
@@ -168,7 +171,8 @@ class CsvFile {
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there, listing those that are;
 ///         `io`, also for a file that is changed meanwhile; `invalid_data`, with the line, for one with more or fewer
 ///         fields than columns, a field that is no number or has more than 256 MiB, two columns of one name or one
-///         without a name, no rows, and for files whose columns differ; `invalid_config` for 0 rows at most.
+///         without a name, no rows, for files whose columns differ, and beyond `max_unpack_ratio`; `invalid_config` for
+///         0 rows at most.
 /// Cost: the rows of several files, and of a large one on several cores, are copied once.
 /// Source: RFC 4180 for quoted fields.
 [[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;

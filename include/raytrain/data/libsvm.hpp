@@ -18,7 +18,7 @@ namespace raytrain {
 /// Errors: those of `DataPaths::files`; `not_found`; `io`, also for one that is changed meanwhile; `invalid_config` for
 ///         options that cannot work; `invalid_data`, with file and line, for what is no number, indices that do not
 ///         ascend or are not among the features, a qid that only some lines have, features that take more than
-///         `max_bytes`, and no rows.
+///         `max_bytes`, no rows, and beyond `max_unpack_ratio`.
 /// Cost:   labels and values beyond 2^24 are rounded to float32; 8 bytes for each value of the text, beside the dense
 ///         features.
 /// Source: C.-C. Chang, C.-J. Lin, "LIBSVM: A library for support vector machines", and scikit-learn's

@@ -173,6 +173,7 @@ RAYTRAIN_INLINE auto DataFile::inflate(std::span<std::byte> out) -> std::size_t 
     auto const used_up = available() == 0;
     auto const code = ::inflate(&stream_, Z_NO_FLUSH);
     got += wanted - stream_.avail_out;
+    count_unpacked(wanted - stream_.avail_out);
     if (code == Z_STREAM_END) {
       begin_next_member();
     } else if (code == Z_MEM_ERROR) {
@@ -197,6 +198,7 @@ RAYTRAIN_INLINE auto DataFile::decompress_zstd(std::span<std::byte> out) -> std:
     stream_.next_in += in.pos;
     stream_.avail_in -= static_cast<uInt>(in.pos);
     got += to.pos;
+    count_unpacked(to.pos);
     if (left == 0) {
       begin_next_member();
     } else if (in.size == 0 && to.pos == 0) {
@@ -204,6 +206,18 @@ RAYTRAIN_INLINE auto DataFile::decompress_zstd(std::span<std::byte> out) -> std:
     }
   }
   return got;
+}
+
+RAYTRAIN_INLINE void DataFile::count_unpacked(std::size_t bytes) {
+  constexpr std::uint64_t always = std::uint64_t{64} << 20U;
+  unpacked_bytes_ += bytes;
+  if (unpacked_bytes_ <= always || unpacked_bytes_ / std::max<std::uint64_t>(disk_bytes_, 1) < most_unpack_ratio_)
+    return;
+  throw Error{Errc::invalid_data, attempted(),
+              fmt::format("its {} bytes unpack to more than 64 MiB and {} times as much, as those of a file do that is "
+                          "made to fill the memory",
+                          disk_bytes_, most_unpack_ratio_),
+              fmt::format("if you trust it, raise {}, or unpack it", unpack_option_)};
 }
 
 RAYTRAIN_INLINE void DataFile::begin_next_member() {

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -46,6 +48,13 @@ class DataFile {
   DataFile(DataFile const&) = delete;
   auto operator=(DataFile const&) -> DataFile& = delete;
   ~DataFile();
+
+  /// From now on `read` throws `invalid_data` where compressed data unpacks to more than 64 MiB and `ratio` times the
+  /// file's size; `option` is what raises it: "CsvOptions::max_unpack_ratio".
+  void limit_unpacking(std::uint64_t ratio, std::string option) {
+    most_unpack_ratio_ = ratio;
+    unpack_option_ = std::move(option);
+  }
 
   [[nodiscard]] auto path() const noexcept -> std::filesystem::path const& { return path_; }
   [[nodiscard]] auto is_compressed() const noexcept -> bool { return compression_ != Compression::none; }
@@ -91,6 +100,8 @@ class DataFile {
   /// A compressed file may be several, one behind the other.
   void begin_next_member();
 
+  void count_unpacked(std::size_t bytes);
+
   [[noreturn]] void refuse_zstd(std::size_t code) const;
   [[noreturn]] void refuse_damage(char const* problem) const;
   [[noreturn]] void refuse_early_end() const;
@@ -104,6 +115,9 @@ class DataFile {
   std::unique_ptr<ZSTD_DStream, decltype(&::ZSTD_freeDStream)> zstd_{nullptr, &::ZSTD_freeDStream};
   std::uint64_t disk_bytes_ = 0;
   std::uint64_t read_bytes_ = 0;
+  std::uint64_t unpacked_bytes_ = 0;
+  std::uint64_t most_unpack_ratio_ = std::numeric_limits<std::uint64_t>::max();
+  std::string unpack_option_;
   Compression compression_ = Compression::none;
   bool ended_ = false;
 };

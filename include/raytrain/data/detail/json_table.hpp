@@ -85,6 +85,8 @@ class JsonColumn {
 /// Makes columns of lines of JSON.
 class JsonTable {
  public:
+  [[nodiscard]] static auto options_name() -> std::string { return "JsonLinesOptions"; }
+
   /// Errors: `invalid_config` for the type of a column that is left out.
   explicit JsonTable(JsonLinesOptions const& options);
 

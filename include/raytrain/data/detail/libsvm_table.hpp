@@ -19,6 +19,8 @@ inline constexpr auto largest_libsvm_index = std::numeric_limits<std::uint32_t>:
 /// Makes columns of the lines of LIBSVM's format.
 class LibsvmTable {
  public:
+  [[nodiscard]] static auto options_name() -> std::string { return "LibsvmOptions"; }
+
   explicit LibsvmTable(LibsvmOptions const& options);
 
   /// The next lines are of this file.

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <raytrain/data/detail/data_file.hpp>
@@ -17,7 +19,11 @@ namespace raytrain::detail {
 /// Errors: those of `DataFile`.
 class LineReader {
  public:
-  explicit LineReader(std::filesystem::path const& path) : file_{path} {}
+  /// `most_unpack_ratio` and `unpack_option`: of `DataFile::limit_unpacking`.
+  LineReader(std::filesystem::path const& path, std::uint64_t most_unpack_ratio, std::string unpack_option)
+      : file_{path} {
+    file_.limit_unpacking(most_unpack_ratio, std::move(unpack_option));
+  }
 
   /// Without the line feed, or the carriage return and line feed, at its end, and without a byte order mark in the
   /// first line. Nothing at the end of the file. It lives until the next call.

@@ -24,7 +24,7 @@ template <class Table, class Options>
   for (auto const& path : paths.files()) {
     read_unchanged(path, [&] {
       table.begin_file(path.string());
-      LineReader lines{path};
+      LineReader lines{path, options.max_unpack_ratio, Table::options_name() + "::max_unpack_ratio"};
       while (auto const line = lines.next()) table.add_line(*line, lines.number());
     });
   }
@@ -48,7 +48,7 @@ template <class Table, class Options>
     auto& [kept, table, lines] = *reading;
     if (begins) {
       table.begin_file(path.string());
-      lines.emplace(path);
+      lines.emplace(path, kept.max_unpack_ratio, Table::options_name() + "::max_unpack_ratio");
     }
     while (table.rows() < rows) {
       auto const line = lines->next();
