@@ -110,6 +110,20 @@ TEST_CASE("no rows are made for steps that learn nothing, also where they have l
   }
 }
 
+TEST_CASE("no rows are made for a chain in a chain whose steps learn nothing") {
+  raytrain::register_function("widened", widened);
+  auto const dataset = Dataset::from_columns({{"x", std::vector<double>{1, 2, 3}}});
+  Chain const learns_nothing{FunctionTransformer{"widened"}, Concatenator{{"x", "wide"}}};
+  CHECK_FALSE(AnyPreprocessor{learns_nothing}.learns_from_rows());
+  CHECK_FALSE(AnyPreprocessor{Chain{AnyPreprocessor{learns_nothing}}}.learns_from_rows());
+  CHECK(AnyPreprocessor{Chain{AnyPreprocessor{learns_nothing}, StandardScaler{{"features"}}}}.learns_from_rows());
+  Chain outer{StandardScaler{{"x"}}, FunctionTransformer{"widened"}, Chain{AnyPreprocessor{learns_nothing}}};
+  widened_rows = 0;
+  outer.fit(dataset);
+  CHECK(widened_rows == 0);
+  CHECK(outer.transform(dataset).column("features").row_values() == 2);
+}
+
 TEST_CASE("a chain whose second step fails is as it was before") {
   auto const dataset = Dataset::from_columns({{"x", std::vector<double>{1, 2, 3}}});
   Chain chain{StandardScaler{{"x"}}, StandardScaler{{"y"}}};

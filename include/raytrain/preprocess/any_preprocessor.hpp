@@ -19,6 +19,7 @@
 namespace raytrain {
 
 class AnyPreprocessor;
+class Chain;
 
 namespace detail {
 
@@ -97,7 +98,8 @@ class AnyPreprocessor {
   /// Whether `transform` may be called.
   [[nodiscard]] auto is_fitted() const -> bool;
 
-  /// Whether there is anything to learn: not where the type's `is_fitted` is a static function.
+  /// Whether there is anything to learn: not where the type's `is_fitted` is a static function, and not by a `Chain` of
+  /// such types.
   [[nodiscard]] auto learns_from_rows() const -> bool { return held("learns_from_rows").learns_from_rows(); }
 
   /// Learns from the rows, again where it has learnt before. On several workers a group operation.
@@ -144,7 +146,13 @@ class AnyPreprocessor {
 
     [[nodiscard]] auto type_name() const -> std::string_view override { return P::type_name; }
     [[nodiscard]] auto is_fitted() const -> bool override { return preprocessor.is_fitted(); }
-    [[nodiscard]] auto learns_from_rows() const -> bool override { return detail::learns_from_rows<P>; }
+    [[nodiscard]] auto learns_from_rows() const -> bool override {
+      if constexpr (std::same_as<P, Chain>) {
+        return preprocessor.learns_from_rows();
+      } else {
+        return detail::learns_from_rows<P>;
+      }
+    }
     [[nodiscard]] auto fitted(FitRows const& rows) const -> std::shared_ptr<Interface const> override {
       auto copy = preprocessor;
       copy.fit(rows);

@@ -31,6 +31,10 @@ RAYTRAIN_INLINE auto Chain::is_fitted() const -> bool {
   return std::ranges::all_of(steps_, &AnyPreprocessor::is_fitted);
 }
 
+RAYTRAIN_INLINE auto Chain::learns_from_rows() const -> bool {
+  return std::ranges::any_of(steps_, &AnyPreprocessor::learns_from_rows);
+}
+
 RAYTRAIN_INLINE auto Chain::transform(Dataset const& dataset) const -> Dataset {
   auto result = dataset;
   for (auto const& step : steps_) result = step.transform(result);

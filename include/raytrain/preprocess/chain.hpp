@@ -57,6 +57,8 @@ class Chain {
   ///         them; the steps behind it see the columns alone.
   void fit(FitRows const& rows);
   [[nodiscard]] auto is_fitted() const -> bool;
+  /// Whether any of the steps does.
+  [[nodiscard]] auto learns_from_rows() const -> bool;
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
   /// From the last step to the first.
   [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
