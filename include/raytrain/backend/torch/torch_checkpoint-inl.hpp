@@ -8,10 +8,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -105,6 +109,37 @@ RAYTRAIN_TORCH_INLINE void load_model(BytesView file, torch::nn::Module& module,
              [&](std::vector<NamedTensor> const& tensors) { fill_tensors(file, tensors, attempted); });
 }
 
+/// The tensors of an archive and of those in it, whatever else is there.
+RAYTRAIN_TORCH_INLINE void find_tensors(c10::ivalue::Object const& object, std::string const& prefix,
+                                        std::map<std::string, at::Tensor>& found) {
+  for (std::size_t i = 0; i < object.type()->numAttributes(); ++i) {
+    auto const name = prefix + object.type()->getAttributeName(i);
+    auto const& value = object.slots().at(i);
+    if (value.isObject()) find_tensors(value.toObjectRef(), name + ".", found);
+    if (value.isTensor()) found.emplace(name, value.toTensor());
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void check_shared(torch::serialize::InputArchive& archive, torch::nn::Module const& module,
+                                        std::string_view attempted) {
+  std::map<std::string, at::Tensor> stored;
+  find_tensors(*module_in(archive)._ivalue(), {}, stored);
+  auto const is_equal = [](at::Tensor const& a, at::Tensor const& b) {  // also where both are no numbers
+    if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
+    return a.numel() == 0 || std::memcmp(a.contiguous().data_ptr(), b.contiguous().data_ptr(), a.nbytes()) == 0;
+  };
+  std::map<c10::TensorImpl const*, std::string> first;
+  for (auto const& item : module.named_parameters()) {
+    if (!stored.contains(item.key())) continue;
+    auto const [place, is_first] = first.emplace(item.value().unsafeGetTensorImpl(), item.key());
+    if (is_first || is_equal(stored.at(item.key()), stored.at(place->second))) continue;
+    throw Error{
+        Errc::backend, std::string{attempted},
+        fmt::format("'{}' and '{}' are one tensor in this model, and different ones there", place->second, item.key()),
+        state_remedy};
+  }
+}
+
 RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer,
                                          std::string const& name) -> bool {
   return torch_call("storing a state", [&] {
@@ -148,10 +183,39 @@ RAYTRAIN_TORCH_INLINE auto differing_shapes(TensorIndex const& index, torch::opt
   return found;
 }
 
+/// Of which places in the groups one tensor is, where the state has something for more than the first of them, as a
+/// sentence; empty if there are none. Of a tensor that was one when it was saved, the first place alone has a state.
+RAYTRAIN_TORCH_INLINE auto states_of_one(TensorIndex const& index, torch::optim::Optimizer const& optimizer)
+    -> std::string {
+  std::set<std::size_t> stored;
+  for (auto const& tensor : index.tensors) {
+    if (auto const number = parameter_number(tensor.name)) stored.insert(*number);
+  }
+  for (auto const& [name, value] : index.metadata) {
+    if (auto const number = parameter_number(name)) stored.insert(*number);
+  }
+  std::map<c10::TensorImpl const*, std::size_t> first;
+  std::size_t number = 0;
+  for (auto const& group : optimizer.param_groups()) {
+    for (auto const& parameter : group.params()) {
+      auto const [place, is_first] = first.emplace(parameter.unsafeGetTensorImpl(), number);
+      if (!is_first && stored.contains(number)) {
+        return fmt::format(
+            "parameters {} and {} are one tensor of this optimizer, and each has a state of its own there",
+            place->second, number);
+      }
+      ++number;
+    }
+  }
+  return {};
+}
+
 RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer,
                                           std::string_view attempted) {
   auto const own = class_of(optimizer);
-  auto const stored = read_tensor_index(file, attempted).metadata[optimizer_class];
+  auto const index = read_tensor_index(file, attempted);
+  auto const named = index.metadata.find(optimizer_class);
+  auto const stored = named == index.metadata.end() ? std::string{} : named->second;
   auto const refuse = [&](std::string happened) {
     if (stored != own && !stored.empty()) {
       happened = "it is of a " + shown_tensor_name(stored) + ", and this optimizer is a " + own;
@@ -160,6 +224,7 @@ RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimize
   };
   try {
     torch_call(attempted, [&] {
+      if (auto text = states_of_one(index, optimizer); !text.empty()) refuse(std::move(text));
       if (auto* const sharded = dynamic_cast<ShardedOptimizer*>(&optimizer)) {
         if (stored != own && !stored.empty()) refuse({});
         auto state = stored_state(file, attempted);
@@ -167,7 +232,7 @@ RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimize
         return sharded->set_state(state, attempted);
       }
       if (keeps_shapes(own)) {
-        auto const found = differing_shapes(read_tensor_index(file, attempted), optimizer);
+        auto const found = differing_shapes(index, optimizer);
         if (!found.empty()) refuse(fmt::format("{}", fmt::join(found, ", ")));
       }
       auto archive = optimizer_archive(file, device_of(optimizer), attempted);

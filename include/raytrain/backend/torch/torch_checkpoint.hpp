@@ -116,6 +116,9 @@ void add_state(CheckpointDraft& draft, T const& value, std::string const& name);
 template <TorchState T>
 void load_state(Checkpoint const& checkpoint, T& value, std::string const& name);
 
+/// Errors: `backend` where the archive has different tensors for one that the module has by two names.
+void check_shared(torch::serialize::InputArchive& archive, torch::nn::Module const& module, std::string_view attempted);
+
 }  // namespace detail
 
 /// The state as bytes of LibTorch's own file format, which torch::load and torch.jit.load read.
@@ -152,8 +155,9 @@ template <TorchState T>
 /// Fills `value` with what `state_to_bytes` gave. `attempted` begins the message of an error.
 ///
 /// Gradients stay as they are, and so does what `prepare_model` attached. An optimizer gets its learning rates back.
-/// Errors: `backend` for bytes that are not such, and for a state of other names, shapes or types; `value` is then to
-///         be thrown away.
+/// Errors: `backend` for bytes that are not such, for a state of other names, shapes or types, and for different
+/// tensors
+///         where `value` has one by two names; it is then to be thrown away.
 template <TorchState T>
 void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "loading a state") {
   auto& state = detail::state_of(value);
@@ -170,6 +174,7 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
       archive.read("step_count", steps);
       detail::SchedulerSteps::of(state) = static_cast<unsigned>(steps.toInt());
     } else {
+      if constexpr (TorchModule<T>) detail::check_shared(archive, state, attempted);
       state.load(archive);
     }
     if constexpr (std::derived_from<T, torch::optim::Optimizer>) detail::load_learning_rates(archive, state);

@@ -51,8 +51,9 @@ void save_safetensors(M const& model, std::filesystem::path const& file) {
 ///
 /// Returns nothing but empty lists where `strict` is set.
 /// Errors: `not_found`; `io`; `corrupt_checkpoint` for a file that is not of that format as a whole; `backend` for
-///         names, shapes and types that are missing, added or others, which are listed, before anything is filled. Who
-///         shortens the file meanwhile ends the process by SIGBUS.
+///         names, shapes and types that are missing, added or others, and for different tensors where the model has
+///         one by two names, which are listed, before anything is filled. Who shortens the file meanwhile
+///         ends the process by SIGBUS.
 template <TorchModule M>
 auto load_safetensors(M& model, std::filesystem::path const& file, SafetensorsOptions const& options = {})
     -> UnmatchedTensors {

@@ -205,8 +205,9 @@ class TrainingState {
 /// of an earlier version of it.
 ///
 /// Errors: those of `Checkpoint::read`, `not_found` among them when the checkpoint has no file of the part; `backend`
-///         when it is of another model, with the names and shapes that differ. Where several parts fail, one `backend`
-///         that tells of all.
+///         when it is of another model, with the names and shapes that differ, or has different tensors, or states of
+///         an optimizer, where this has one tensor by two names. Where several parts fail, one `backend` that tells
+///         of all.
 void load(Checkpoint const& checkpoint, TrainingState const& state);
 
 /// The same for a state of parts without names, of which the first one is a model: `save(model, optimizer)` is

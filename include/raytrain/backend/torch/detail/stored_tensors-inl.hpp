@@ -213,6 +213,31 @@ RAYTRAIN_TORCH_INLINE auto differences(std::map<std::string_view, StoredTensor c
   return text;
 }
 
+/// Which tensors are one in memory, as the weight that two modules share, and different ones in the file, as a
+/// sentence; empty if there are none.
+RAYTRAIN_TORCH_INLINE auto differing_shared(BytesView file,
+                                            std::map<std::string_view, StoredTensor const*> const& stored,
+                                            std::vector<NamedTensor> const& tensors) -> std::string {
+  auto const content_of = [&](NamedTensor const& named) {
+    auto const& there = *stored.at(named.name);
+    return file.subspan(there.begin_bytes, there.size_bytes);
+  };
+  std::map<void const*, NamedTensor const*> first;
+  std::vector<std::string> found;
+  for (auto const& named : tensors) {
+    if (named.tensor.numel() == 0) continue;
+    auto const [place, is_first] = first.emplace(named.tensor.data_ptr(), &named);
+    auto const& other = *place->second;
+    auto const is_same = other.tensor.sizes() == named.tensor.sizes() &&
+                         other.tensor.strides() == named.tensor.strides() &&
+                         other.tensor.scalar_type() == named.tensor.scalar_type();
+    if (is_first || !is_same || std::ranges::equal(content_of(named), content_of(other))) continue;
+    found.push_back(
+        fmt::format("'{}' and '{}' are one tensor in this model, and different ones there", other.name, named.name));
+  }
+  return fmt::format("{}", fmt::join(found, "; "));
+}
+
 RAYTRAIN_TORCH_INLINE void fill_tensors(BytesView file, std::vector<NamedTensor> const& tensors,
                                         std::string_view attempted) {
   fill_tensors(file, read_tensor_index(file, attempted), tensors, attempted, state_remedy);
@@ -224,6 +249,9 @@ RAYTRAIN_TORCH_INLINE void fill_tensors(BytesView file, TensorIndex const& index
   std::map<std::string_view, StoredTensor const*> stored;
   for (auto const& tensor : index.tensors) stored[tensor.name] = &tensor;
   if (auto const text = differences(stored, tensors); !text.empty()) {
+    throw Error{Errc::backend, std::string{attempted}, text, std::move(remedy)};
+  }
+  if (auto const text = differing_shared(file, stored, tensors); !text.empty()) {
     throw Error{Errc::backend, std::string{attempted}, text, std::move(remedy)};
   }
   torch_call(attempted, [&] {

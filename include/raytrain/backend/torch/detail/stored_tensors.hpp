@@ -55,8 +55,8 @@ void copy_stored(BytesView file, TensorIndex const& index, std::vector<NamedTens
 /// Copies what a file holds to where the tensors of its names lie, or to new memory where that is not LibTorch's own
 /// and may be read-only. `attempted` begins the message of an error.
 ///
-/// Errors: `corrupt_checkpoint` for bytes that are no such file; `backend` for other names, shapes or types, which are
-///         listed, before anything is copied.
+/// Errors: `corrupt_checkpoint` for bytes that are no such file; `backend` for other names, shapes or types, and for
+///         different tensors where there is one by two names, which are listed, before anything is copied.
 void fill_tensors(BytesView file, std::vector<NamedTensor> const& tensors, std::string_view attempted);
 
 /// The same for the tensors of the file that `index` tells, by the names there.
