@@ -166,18 +166,24 @@ struct Turns {
   }
 };
 
+/// A worker's batches, of which each side takes one after the other. Inputs have 784 values, and labels 10.
+inline auto batches_of(raytrain::TorchContext& ctx, std::int64_t samples) -> std::vector<Batch> {
+  std::vector<Batch> batches;
+  for (int i = 0; i < batches_a_time; ++i) {
+    batches.push_back(
+        {torch::randn({samples, 784}, ctx.generator()), torch::randint(10, {samples}, ctx.generator(), torch::kLong)});
+  }
+  return batches;
+}
+
 /// By side, the time of a batch in us: the median on each worker, of which the slowest one counts.
 using Figures = std::vector<std::pair<std::string, double>>;
 
-/// Lets all sides begin alike and take turns. Inputs have 784 values, and labels 10.
+/// Lets all sides begin alike and take turns.
 ///
 /// Errors: when a side has not trained as it should.
 inline auto measure(raytrain::TorchContext& ctx, std::vector<Side> sides, Turns const& turns) -> Figures {
-  std::vector<Batch> batches;
-  for (int i = 0; i < batches_a_time; ++i) {
-    batches.push_back({torch::randn({turns.samples, 784}, ctx.generator()),
-                       torch::randint(10, {turns.samples}, ctx.generator(), torch::kLong)});
-  }
+  auto const batches = batches_of(ctx, turns.samples);
   begin_alike(sides);
   auto const take_turn = [&](Side& side, int count) {
     ctx.collective().barrier();

@@ -5,6 +5,9 @@ import statistics
 MODELS = {'0.3 MB': (88, 200, 95), '9 MB': (1152, 16, 90), '69 MB': (3776, 4, 75)}
 REDUCERS = {'gloo_copied': 'copied gradients', 'gloo_views': 'gradients as views of the buckets'}
 ACCUMULATED = 4
+# Ways to exchange gradients whose memory is measured, each in processes of its own. Memory that the ranks share counts in each.
+OF_MEMORY = {'raytrain': 'raytrain', 'sharded': 'sharded optimizer', 'accumulated': f'accumulate({ACCUMULATED})', 'bf16': 'in bf16',
+             'power_sgd': 'PowerSGD', 'gloo_views': 'Gloo, gradients as views', 'gloo_copied': 'Gloo, copied gradients'}
 
 
 def describe():
@@ -19,7 +22,11 @@ def run(context):
     for size, (hidden, batches, goal) in [*MODELS.items()][:None if context.rounds > 1 else -1]:
         # The program itself takes turns between the ways to exchange gradients.
         rounds = [context.command('mpirun', '-n', 2, program, hidden, batches, turns, env=context.mpirun_env()) for _ in range(context.rounds)]
-        rows(context, f'{size} of gradients, 2 ranks', goal, {side: [each[side] for each in rounds] for side in rounds[0]})
+        case = f'{size} of gradients, 2 ranks'
+        rows(context, case, goal, {side: [each[side] for each in rounds] for side in rounds[0]})
+        if size == '9 MB' or not context.quick:  # a look has time for one
+            memory_rows(context, case, {side: context.command('mpirun', '-n', 2, program, hidden, side, env=context.mpirun_env())['peak_mib']
+                                        for side in ['apart', *OF_MEMORY]})
 
 
 def rows(context, case, goal, us):
@@ -44,3 +51,9 @@ def rows(context, case, goal, us):
     for side, name in {'apart': 'nothing exchanged', 'raytrain': 'raytrain', best: 'Gloo', 'sharded': 'sharded optimizer',
                        'accumulated': f'accumulate({ACCUMULATED})'}.items():
         context.row(case, f'{name}: us a batch', us[side], direction='lower')
+
+
+def memory_rows(context, case, mib):
+    context.row(case, 'nothing exchanged: peak memory of a worker, MiB', [mib['apart']], direction='lower')
+    for side, name in OF_MEMORY.items():
+        context.row(case, f'{name}: peak memory of a worker above nothing exchanged, MiB', [mib[side] - mib['apart']], direction='lower')
