@@ -16,6 +16,7 @@ RATES, WORKERS = '1gbit,10gbit', '1'
 # What the program says of its ways to exchange gradients; it may have less of them.
 NAMES = {'apart': 'nothing exchanged', 'raytrain': 'raytrain', 'overlapped': 'raytrain, while backward goes on', 'bf16': 'raytrain, in bf16',
          'overlapped bf16': 'raytrain, in bf16 while backward goes on',
+         'power_sgd': 'raytrain, PowerSGD of rank 2',
          'gloo': 'c10d::Reducer over Gloo'}
 HIDING = ['overlapped', 'overlapped bf16', 'gloo']
 

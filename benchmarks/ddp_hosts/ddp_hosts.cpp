@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -50,6 +51,8 @@ auto sides_of(raytrain::TorchContext& ctx, Shape const& shape, c10::intrusive_pt
   auto const bf16 = [] { return raytrain::compressed(raytrain::Compression::bf16); };
   add("bf16", {.exchange = bf16()}, ddp::Network::common);
   add("overlapped bf16", {.exchange = bf16(), .overlap = raytrain::Overlap::on}, ddp::Network::common);
+  auto const power_sgd = std::make_shared<raytrain::PowerSGD>(raytrain::PowerSGDConfig{.exact_steps = 0});
+  add("power_sgd", {.exchange = power_sgd}, ddp::Network::common);
   sides.push_back(ddp::with_reducer("gloo", make_mlp(shape), group, true));
   return sides;
 }

@@ -13,6 +13,8 @@ SETTINGS = {
     'freed memory kept, OMP_WAIT_POLICY=passive': {**KEEP_MEMORY, 'OMP_WAIT_POLICY': 'passive'},
     'default': {},
 }
+# How gradients travel beside whole, and the side's name: the loss tells what that costs.
+COMPRESSED = {'bf16': 'raytrain, in bf16', 'power_sgd': 'raytrain, PowerSGD of rank 2'}
 QUICK_TRIALS, TRIALS = 1, 3  # of each setting, in turns
 
 
@@ -39,6 +41,8 @@ def run(context):
 
     folder = context.build / 'benchmarks' / 'language_model'
     sides = {'raytrain': lambda _: context.program('raytrain', steps, time.monotonic()), '1 process': side('1 process', [folder / 'serial'])}
+    for name in COMPRESSED:
+        sides[COMPRESSED[name]] = lambda _, name=name: context.program('raytrain', steps, time.monotonic(), name)
     pythons = context.pythons_with_torch()
     if not pythons:
         print('DistributedDataParallel is left out: no Python has PyTorch. To have it: apt-get install python3-torch')
@@ -50,7 +54,10 @@ def run(context):
     def figures(name, of):
         return [turn[of] for turn in gave[name]]
 
-    for twin in [name for name in gave if name != 'raytrain']:
+    for name in COMPRESSED.values():
+        context.row(name, 'loss after the same bytes over that of whole gradients',
+                    [a['loss'] / b['loss'] for a, b in zip(gave[name], gave['raytrain'])], direction='lower')
+    for twin in [name for name in gave if name != 'raytrain' and name not in COMPRESSED.values()]:
         both = list(zip(gave['raytrain'], gave[twin]))
         goal = 1.1 if twin == '1 process' else 1.3
         context.row(twin, 'bytes/s: times as many', [a['bytes_per_s'] / b['bytes_per_s'] for a, b in both], goal=goal)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The language model with raytrain: two workers that are threads, each of which updates a part of the parameters.
+// The language model with raytrain: two workers that are threads, each of which updates a part of the parameters. With
+// a third argument, bf16 or power_sgd, gradients travel so.
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <span>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include <raytrain/backend/torch.hpp>
@@ -14,8 +16,16 @@
 
 namespace {
 
-auto train(raytrain::TorchContext& ctx, job::Options const& options) -> StepFigures {
-  auto const model = ctx.prepare_model([] { return std::make_shared<LanguageModel>(); });
+auto exchange_of(std::string_view compression) -> std::shared_ptr<raytrain::GradientExchange> {
+  if (compression.empty()) return nullptr;
+  if (compression == "bf16") return raytrain::compressed(raytrain::Compression::bf16);
+  if (compression != "power_sgd") throw std::invalid_argument{"gradients travel as bf16 or power_sgd"};
+  return std::make_shared<raytrain::PowerSGD>(raytrain::PowerSGDConfig{.exact_steps = 10});
+}
+
+auto train(raytrain::TorchContext& ctx, job::Options const& options, std::string_view compression) -> StepFigures {
+  auto const model =
+      ctx.prepare_model([] { return std::make_shared<LanguageModel>(); }, {.exchange = exchange_of(compression)});
   auto optimizer = ctx.prepare_optimizer<torch::optim::AdamW>(model, {job::learning_rate});
   job::Rows rows;
   auto const first = ctx.world_rank().value * job::worker_batch;
@@ -36,10 +46,11 @@ auto train(raytrain::TorchContext& ctx, job::Options const& options) -> StepFigu
 
 auto main(int argc, char** argv) -> int try {
   auto const options = job::parse(argc, argv);
+  std::string_view const compression = argc > 3 ? argv[3] : "";
   StepFigures figures;
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       [&](raytrain::TorchContext& ctx) {
-        auto const mine = train(ctx, options);
+        auto const mine = train(ctx, options, compression);
         if (ctx.world_rank() == raytrain::Rank{0}) figures = mine;
       },
       {.scaling = {.num_workers = job::workers, .resources_per_worker = {.cpus = 1}},
