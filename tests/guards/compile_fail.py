@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles a case of tests/compile_fail/: the control must compile, and with RAYTRAIN_EXPECT_ERROR it must not,
 with an error that every `// expect-error: REGEX` line of the case finds. Several cases are compiled as one file, each in a
-namespace of its own, since headers of LibTorch take far longer than what the cases do.
+namespace of its own, since headers take far longer than what the cases do.
 
   compile_fail.py CASE.cpp... -- c++ FLAG... [--torch FLAG...]
 """
@@ -15,6 +15,8 @@ import guard
 
 SKIPPED = 77
 WITHOUT_LIBTORCH = 'skipped: needs LibTorch'
+ERROR = re.compile(r'\berror:')
+WHENCE = re.compile(r'In file included from |\S+: (In|At) ')
 
 
 def problem(tool, *cases):
@@ -41,12 +43,24 @@ def problem(tool, *cases):
         return 'compiles, though it must not'
     for case in (case for case in cases if f'{case.name}:' not in said_of_wrong):
         return f'{case.name} compiles, though it must not:\n{said_of_wrong}'
+    errors = errors_in(said_of_wrong)
     for case, regex in ((case, regex) for case in cases for regex in expected[case]):
-        if not re.search(regex, said_of_wrong):
+        if not any(f'{case.name}:' in error and re.search(regex, error) for error in errors):
             return f'{case.name} fails, but not with "{regex}":\n{said_of_wrong}'
-    errors = len(re.findall(r'\berror:', said_of_wrong))
+    errors = len(errors)
     print(f'{errors} error{"s" if errors != 1 else ""} in {len(said_of_wrong.splitlines())} lines')
     return None
+
+
+def errors_in(said):
+    """What the compiler says of each error: whence it comes before it, notes behind it."""
+    errors = [[]]
+    for line in said.splitlines():
+        if ERROR.search(line) or WHENCE.match(line):
+            if any(ERROR.search(earlier) for earlier in errors[-1]):
+                errors.append([])
+        errors[-1].append(line)
+    return ['\n'.join(lines) for lines in errors if any(ERROR.search(line) for line in lines)]
 
 
 def as_one_file(texts):
@@ -71,6 +85,7 @@ DEFECTS = {
     'a control that does not compile': {'tests/a.cpp': CONTROL + '#endif\nint* r = 2.5;\n'},
     'no expectation': {'tests/a.cpp': 'int* p = nullptr;\n'},
     'one of several that compiles': {'tests/b.cpp': CONTROL + '#endif\n'},
+    'one of several with the error of another': {'tests/b.cpp': CONTROL + 'int* q = unknown;\n#endif\n'},
     'one of several with a control that does not compile': {'tests/b.cpp': CONTROL + 'int* q = 1.5;\n#endif\nint* r = 2.5;\n'},
 }
 
