@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -15,9 +16,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/backend/torch.hpp>
-#ifdef RAYTRAIN_PRETENDED_GPU
 #include <raytrain/backend/torch/detail/worker_device.hpp>
-#endif
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/trainer.hpp>
@@ -45,14 +44,14 @@ struct RunSetup {
 
 using TrainTorch = std::function<void(raytrain::TorchContext&)>;
 
-/// So many workers, as one program compiles them as if they shared a GPU: its memory is the host's.
+/// So many workers; where RAYTRAIN_TEST_PRETENDED_GPU is set as if they shared a GPU, whose memory is the host's.
 [[nodiscard]] inline auto scaling_of(RunSetup const& setup) -> raytrain::ScalingConfig {
   raytrain::ScalingConfig scaling{.num_workers = setup.workers, .resources_per_worker = {.cpus = setup.cpus}};
-#ifdef RAYTRAIN_PRETENDED_GPU
-  raytrain::detail::Devices::pretend(1);
-  scaling.use_gpu = true;
-  scaling.resources_per_worker.gpus = 1.0 / setup.workers;
-#endif
+  if (std::getenv("RAYTRAIN_TEST_PRETENDED_GPU") != nullptr) {
+    raytrain::detail::Devices::pretend(1);
+    scaling.use_gpu = true;
+    scaling.resources_per_worker.gpus = 1.0 / setup.workers;
+  }
   return scaling;
 }
 
