@@ -203,6 +203,28 @@ TEST_CASE(
   check_values(transformer.transform(dataset.split_at(2).second).column("x"), {2.7048138294215285e198});
 }
 
+TEST_CASE("PowerTransformer refuses to make numbers that the column's type has not, and keeps what is infinite") {
+  auto const numbers = Dataset::from_columns({{"x", std::vector<float>{1e3F, 1e4F}}});
+  PowerTransformer raised{.columns = {"x"}, .power = 12, .standardize = false};
+  raised.fit(numbers);
+  check_contains(thrown_error([&] { (void)raised.transform(numbers); }),
+                 "invalid_data: PowerTransformer::transform: column 'x' has the value 10000, of which power 12 makes "
+                 "8.34");
+  check_contains(thrown_error([&] { (void)raised.transform(numbers); }),
+                 "beyond float32; set standardize, or make the column float64");
+  PowerTransformer learnt{.columns = {"x"}, .standardize = false};
+  learnt.fit(Dataset::from_columns({{"x", std::vector<float>{1e6F, 1.05e6F, 1.09e6F, 1.1e6F, 1.1e6F}}}));
+  CHECK(learnt.powers.at("x").at(0) > 7);
+  check_contains(thrown_error([&] {
+                   (void)learnt.transform(numbers.with_column({"x", std::vector<float>{1.1e6F, 1}}));
+                 }),
+                 "has the value 1100000, of which power");
+  auto const wide = Dataset::from_columns({{"x", std::vector<double>{1e3, 1e4, HUGE_VAL}}});
+  auto const made = raised.transform(wide);
+  CHECK(made.column("x").as<double>()[1] > 1e46);
+  CHECK(made.column("x").as<double>()[2] == HUGE_VAL);
+}
+
 TEST_CASE("PowerTransformer refuses powers that are none, columns without values, and what box_cox cannot take") {
   auto const dataset =
       Dataset::from_columns({{"x", std::vector<double>{0, 2}}, {"gap", std::vector<double>{gap, gap}}});

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/column_statistics.hpp>
 #include <raytrain/preprocess/detail/fitted_columns.hpp>
@@ -61,6 +63,17 @@ inline void check_powers(PowerMethod method, double power, ValueRange const& ran
   throw Error{Errc::invalid_data, attempted,
               fmt::format("power {} makes of column '{}' numbers beyond float64", power, column),
               "give one nearer to 1, or leave it out"};
+}
+
+/// Errors: `invalid_data` for a number that the floats do not hold which `floats_of` makes of the column.
+inline void check_holds(double made, double value, double power, Column const& column, char const* attempted) {
+  auto const is_double = column.type() == ElementType::float64;
+  auto const most = is_double ? std::numeric_limits<double>::max() : double{std::numeric_limits<float>::max()};
+  if (!(std::abs(made) > most) || std::isinf(value)) return;
+  throw Error{Errc::invalid_data, attempted,
+              fmt::format("column '{}' has the value {}, of which power {} makes {}, beyond {}", column.name(), value,
+                          power, made, is_double ? "float64" : "float32"),
+              is_double ? "give a power nearer to 1, or leave it out" : "set standardize, or make the column float64"};
 }
 
 /// The column's logarithms alone, as float64.
@@ -158,11 +171,13 @@ RAYTRAIN_INLINE auto PowerTransformer::transform(Dataset const& dataset) const -
   auto result = dataset;
   for (auto const& name : columns) {
     auto const& of_places = powers.at(name);
-    auto const raised = [&, &column = name, &places = of_places, &scale = scales.at(name)](double value,
-                                                                                           std::size_t place) {
-      if (method == PowerMethod::box_cox) detail::check_above_zero(value, column, attempted);
+    auto const column = result.column(name);
+    auto const raised = [&, &places = of_places, &scale = scales.at(name)](double value, std::size_t place) {
+      if (method == PowerMethod::box_cox) detail::check_above_zero(value, column.name(), attempted);
       auto const raised_value = detail::power_for(method, detail::log_for(method, value), places[place]);
-      return (raised_value - scale.shift[place]) / scale.scale[place];
+      auto const made = (raised_value - scale.shift[place]) / scale.scale[place];
+      detail::check_holds(made, value, places[place], column, attempted);
+      return made;
     };
     result = detail::with_changed_values(result, name, of_places.size(), attempted, raised);
   }

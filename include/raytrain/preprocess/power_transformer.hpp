@@ -51,7 +51,8 @@ struct PowerTransformer {
   void fit(FitRows const& rows);
   [[nodiscard]] auto is_fitted() const -> bool { return detail::has_learnt(columns, scales); }
   /// Errors: `invalid_call` before `fit`; `not_found` and `invalid_data` for columns that are not as they were, by
-  ///         `box_cox` also for values of 0 or below.
+  ///         `box_cox` also for values of 0 or below; `invalid_data` also for a finite value of which the power makes a
+  ///         number beyond the floats that come.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
   /// A number that the power makes of none becomes NaN.
   [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
