@@ -25,7 +25,7 @@ template <class States>
 [[nodiscard]] auto state_in(States& states, at::Tensor const& parameter)
     -> std::unique_ptr<torch::optim::OptimizerParamState>& {
   if constexpr (std::same_as<typename States::key_type, std::string>) {
-    return states[c10::guts::to_string(parameter.unsafeGetTensorImpl())];
+    return states[fmt::format("{}", static_cast<void const*>(parameter.unsafeGetTensorImpl()))];
   } else {
     return states[parameter.unsafeGetTensorImpl()];
   }
