@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -189,10 +190,13 @@ RAYTRAIN_TORCH_INLINE void PowerSGD::exchange_matrices(GradientBucket const& buc
   average();
   for (std::size_t i = 0; i < matrices.size(); ++i) {
     auto const& matrix = matrices[i];
-    auto const product = matrix.base.mm(factors[i].t());
-    matrix.part->gradient.copy_(product.view(matrix.part->gradient.sizes()));
-    if (!product.isfinite().all().item<bool>()) continue;
-    matrix.error.copy_(matrix.sum.sub(product));
+    auto const& gradient = matrix.part->gradient;
+    auto product = gradient.reshape(matrix.sum.sizes());  // where that is, unless it lies in another order
+    at::mm_out(product, matrix.base, factors[i].t());
+    if (!product.is_alias_of(gradient)) gradient.copy_(product.view(gradient.sizes()));
+    auto const largest = product.norm(std::numeric_limits<float>::infinity());  // isfinite() makes copies
+    if (!std::isfinite(largest.item<float>())) continue;
+    matrix.error.copy_(matrix.sum.sub_(product));
     // A column of zeros would stay one for ever.
     auto const is_used = factors[i].norm(2, 0, /*keepdim=*/true).gt(0);
     matrix.factor.copy_(torch::where(is_used, factors[i], matrix.factor_before));

@@ -53,8 +53,9 @@ struct PowerSGDState {
 /// Errors are in the scale of the gradients: where a `GradScaler` of fp16 changes that, those of the step before count
 /// too much, or too little, once.
 ///
-/// Cost: a copy of the gradients in memory; three products of matrices a gradient. On a GPU that copy is in the host's
-///       memory, for checkpoints: each step brings it there and back, for which the program waits.
+/// Cost: a copy of the gradients in memory, and another one of a bucket's while it is exchanged; three products of
+///       matrices a gradient. On a GPU the copy that stays is in the host's memory, for checkpoints: each step brings
+///       it there and back, for which the program waits.
 /// Errors: `backend` in the first step for a state of another model, or rank.
 /// Source: T. Vogels, S. P. Karimireddy, M. Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed
 ///         Optimization", NeurIPS 2019, arXiv 1905.13727, with its warm start and error feedback; PyTorch's
