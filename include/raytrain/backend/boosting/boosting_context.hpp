@@ -117,6 +117,16 @@ class BoostingContext : public TrainContext {
                 remedy_by(checkpoint_source())};
   }
 
+  /// `params`: the struct whose number of classes an error names; `source`: as `remedy_by`.
+  ///
+  /// Errors: `invalid_config` for another number of classes than the model to go on from has.
+  template <class Booster>
+  static void check_classes(Booster const& stored, std::string_view params, int classes, std::string_view source) {
+    if (stored.classes() == std::max(classes, 1)) return;
+    throw Error{Errc::invalid_config, fmt::format("{}::num_class", params),
+                fmt::format("is {}, and the model to go on from has {}", classes, stored.classes()), remedy_by(source)};
+  }
+
   /// Of a model that comes from another run: this one's rounds are counted, and stopped early, from here on.
   template <class Booster>
   static void note_initial_rounds(Booster& booster) {

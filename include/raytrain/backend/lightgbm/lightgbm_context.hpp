@@ -198,11 +198,7 @@ class LightGBMContext : public BoostingContext {
                     fmt::format("start anew {}{}, with all of num_iterations at once",
                                 source.empty() ? "by RunConfig::resume = Resume::fresh" : "without ", source)};
       }
-      if (start_->classes() != params.num_class) {
-        throw Error{Errc::invalid_config, "LightGBMParams::num_class",
-                    fmt::format("is {}, and the model to go on from has {}", params.num_class, start_->classes()),
-                    remedy_by(source)};
-      }
+      check_classes(*start_, "LightGBMParams", params.num_class, source);
     }
     return &*start_;
   }

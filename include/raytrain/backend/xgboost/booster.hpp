@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -52,13 +53,15 @@ class Booster {
                          fmt::format("setting XGBoost's parameter {} = {}", name, value));
   }
 
-  /// Names and types of the matrix's features, which are stored with the model.
+  /// Names and types of the matrix's features, which are stored with the model. A matrix without names leaves those
+  /// that the model has.
   void describe_features(DMatrix const& matrix) {
     for (auto const* const field : {"feature_name", "feature_type"}) {
       bst_ulong count = 0;
       char const** texts = nullptr;
       detail::xgboost_call(XGDMatrixGetStrFeatureInfo(matrix.handle(), field, &count, &texts),
                            "XGDMatrixGetStrFeatureInfo");
+      if (count == 0) continue;
       detail::xgboost_call(XGBoosterSetStrFeatureInfo(handle(), field, texts, count), "XGBoosterSetStrFeatureInfo");
     }
   }
@@ -68,6 +71,43 @@ class Booster {
     int rounds = 0;
     detail::xgboost_call(XGBoosterBoostedRounds(handle(), &rounds), "XGBoosterBoostedRounds");
     return rounds;
+  }
+
+  /// What it adds up: "gbtree", "dart" or "gblinear".
+  [[nodiscard]] auto kind() const -> std::string {
+    return detail::configured_text(configuration(), "learner_train_param", "booster");
+  }
+
+  /// Numbers that it predicts for a row: the number of classes, or 1.
+  [[nodiscard]] auto classes() const -> int {
+    auto const text = detail::configured_text(configuration(), "learner_model_param", "num_class");
+    int classes = 0;
+    std::from_chars(text.data(), text.data() + text.size(), classes);
+    return std::max(classes, 1);
+  }
+
+  /// Whether this model's features are those of the data. `attempted`: what an error names.
+  ///
+  /// Errors: `invalid_data` for another number of features, and for one of another name, where both have names.
+  void check_features(DMatrix const& data, std::string_view attempted) const {
+    auto const refuse = [&](std::string happened) {
+      throw Error{Errc::invalid_data, std::string{attempted}, std::move(happened),
+                  "give the columns of the training, in their order, or name them by DMatrixOptions::features"};
+    };
+    bst_ulong wanted = 0;
+    bst_ulong count = 0;
+    detail::xgboost_call(XGBoosterGetNumFeature(handle(), &wanted), "XGBoosterGetNumFeature");
+    detail::xgboost_call(XGDMatrixNumCol(data.handle(), &count), "XGDMatrixNumCol");
+    if (count != wanted) refuse(fmt::format("it has {} features, and the data {}", wanted, count));
+    bst_ulong named = 0;
+    char const** names = nullptr;
+    detail::xgboost_call(XGBoosterGetStrFeatureInfo(handle(), "feature_name", &named, &names),
+                         "XGBoosterGetStrFeatureInfo");
+    for (std::size_t i = 0; i < std::min<std::size_t>(named, data.feature_names().size()); ++i) {
+      auto const& given = data.feature_names()[i];
+      if (given != names[i])
+        refuse(fmt::format("its feature {} is '{}', and that of the data '{}'", i, names[i], given));
+    }
   }
 
   /// One more round by the objective.
@@ -132,7 +172,7 @@ class Booster {
   /// Errors: `invalid_data` for other features than the model has, of which XGBoost takes fewer as missing ones.
   [[nodiscard]] auto predict(DMatrix const& data, PredictionType type = PredictionType::value, int rounds = 0) const
       -> Predictions {
-    check_features(data);
+    check_features(data, "predicting from a model of XGBoost");
     return predict_as(
         data,
         fmt::format(
@@ -198,27 +238,6 @@ class Booster {
   struct Free {
     void operator()(void* handle) const noexcept { XGBoosterFree(handle); }
   };
-
-  void check_features(DMatrix const& data) const {
-    auto const refuse = [](std::string happened) {
-      throw Error{Errc::invalid_data, "predicting from a model of XGBoost", std::move(happened),
-                  "give the columns of the training, in their order, or name them by DMatrixOptions::features"};
-    };
-    bst_ulong wanted = 0;
-    bst_ulong count = 0;
-    detail::xgboost_call(XGBoosterGetNumFeature(handle(), &wanted), "XGBoosterGetNumFeature");
-    detail::xgboost_call(XGDMatrixNumCol(data.handle(), &count), "XGDMatrixNumCol");
-    if (count != wanted) refuse(fmt::format("it has {} features, and the data {}", wanted, count));
-    bst_ulong named = 0;
-    char const** names = nullptr;
-    detail::xgboost_call(XGBoosterGetStrFeatureInfo(handle(), "feature_name", &named, &names),
-                         "XGBoosterGetStrFeatureInfo");
-    for (std::size_t i = 0; i < std::min<std::size_t>(named, data.feature_names().size()); ++i) {
-      auto const& given = data.feature_names()[i];
-      if (given != names[i])
-        refuse(fmt::format("its feature {} is '{}', and that of the data '{}'", i, names[i], given));
-    }
-  }
 
   [[nodiscard]] auto predict_as(DMatrix const& data, std::string const& config) const -> Predictions {
     bst_ulong const* shape = nullptr;

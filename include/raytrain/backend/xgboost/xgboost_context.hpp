@@ -109,7 +109,9 @@ class XGBoostContext : public BoostingContext {
   /// one.
   ///
   /// Errors: as `DMatrix`, `load`; `invalid_config` for a parameter that XGBoost does not know or take, for a linear
-  ///         model of several workers, and for an objective that is not the checkpoint's.
+  ///         model of several workers, for an objective that is not the checkpoint's, and for another number of classes
+  ///         or another kind of booster than the model to go on from has; `invalid_data` for other features than it
+  ///         has.
   [[nodiscard]] auto booster(XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) -> Booster {
     connect();
     return together([&] { return new_booster(params, matrices); });
@@ -130,16 +132,18 @@ class XGBoostContext : public BoostingContext {
                   "train it with one worker, or on threads with XGBoostMode::automatic"};
     }
     Booster booster{matrices};
-    int begun = 0;
     if (checkpoint()) {
       load(*checkpoint(), booster);
-      begun = booster.rounds();
       check_objective(booster, "XGBoostParams::objective", params.objective);
       if (begins_from_other_run()) note_initial_rounds(booster);
     } else if (!params.initial_model.empty()) {
       booster.load(detail::read_model_file(params.initial_model, "XGBoost"));
-      begun = booster.rounds();
       note_initial_rounds(booster);
+    }
+    int begun = 0;
+    if (checkpoint() || !params.initial_model.empty()) {
+      check_start(booster, params, matrices);
+      begun = booster.rounds();
     }
     for (auto const& [name, value] : params.named()) booster.set_parameter(name, value);
     for (auto const& metric : params.eval_metric) booster.set_parameter("eval_metric", metric);
@@ -152,6 +156,21 @@ class XGBoostContext : public BoostingContext {
     booster.set_attribute(objective_name, params.objective);
     if (!matrices.empty()) booster.describe_features(*matrices.front());
     return booster;
+  }
+
+  /// XGBoost takes a model of other features, classes or another kind, and makes something else of it.
+  void check_start(Booster const& stored, XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) {
+    auto source = checkpoint_source();
+    if (source.empty() && !params.initial_model.empty()) source = "XGBoostParams::initial_model";
+    check_classes(stored, "XGBoostParams", params.num_class, source);
+    auto const kind = params.params.find("booster");
+    if (kind != params.params.end() && kind->second != stored.kind()) {
+      throw Error{
+          Errc::invalid_config, "XGBoostParams::params",
+          fmt::format("'booster' is '{}', and that of the model to go on from is '{}'", kind->second, stored.kind()),
+          remedy_by(source)};
+    }
+    if (!matrices.empty()) stored.check_features(*matrices.front(), "going on from a model of XGBoost");
   }
 
   /// What XGBoost has no use for must not be there, but for the fields that have their defaults: a linear model, say,

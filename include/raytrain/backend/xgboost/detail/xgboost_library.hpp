@@ -96,6 +96,18 @@ class XGBoostLog {
   static void keep(char const* text) { lines().emplace_back(text); }
 };
 
+/// A text in XGBoost's configuration of a model: of "learner_model_param":{"num_class":"3"} and `"num_class"` it is 3.
+/// Empty where there is none.
+[[nodiscard]] inline auto configured_text(std::string_view configuration, std::string_view object,
+                                          std::string_view field) -> std::string {
+  auto const inside = configuration.find('"' + std::string{object} + "\":{");
+  auto const key = '"' + std::string{field} + "\":\"";
+  auto const at = inside == std::string_view::npos ? inside : configuration.find(key, inside);
+  if (at == std::string_view::npos) return "";
+  auto const text = configuration.substr(at + key.size());
+  return std::string{text.substr(0, text.find('"'))};
+}
+
 /// The names in `Parameters: { "eata", "x" } are not used.`; none in any other line.
 [[nodiscard]] inline auto unused_parameters(std::string_view line) -> std::vector<std::string> {
   constexpr std::string_view begin = "Parameters: {";
