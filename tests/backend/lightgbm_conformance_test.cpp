@@ -8,6 +8,7 @@
 #include <raytrain/backend/lightgbm.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_predictor.hpp>
 
+#include "boosting_bad_input.hpp"
 #include "boosting_conformance.hpp"
 #include "lightgbm_runs.hpp"
 
@@ -74,5 +75,6 @@ struct LightGBMLibrary {
 };
 
 TEST_CASE_TEMPLATE_INVOKE(boosting_conformance, LightGBMLibrary);
+TEST_CASE_TEMPLATE_INVOKE(boosting_bad_input, LightGBMLibrary);
 
 }  // namespace raytrain::testing

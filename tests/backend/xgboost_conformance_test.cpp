@@ -8,6 +8,7 @@
 #include <raytrain/backend/xgboost.hpp>
 #include <raytrain/backend/xgboost/xgboost_predictor.hpp>
 
+#include "boosting_bad_input.hpp"
 #include "boosting_conformance.hpp"
 #include "xgboost_run.hpp"
 
@@ -70,5 +71,6 @@ struct XGBoostLibrary {
 };
 
 TEST_CASE_TEMPLATE_INVOKE(boosting_conformance, XGBoostLibrary);
+TEST_CASE_TEMPLATE_INVOKE(boosting_bad_input, XGBoostLibrary);
 
 }  // namespace raytrain::testing
