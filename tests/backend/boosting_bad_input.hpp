@@ -63,16 +63,27 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees, wrongly used", Library, 
           {"train", Dataset::from_columns({{"x", std::vector<float>(labels.size())}, {"target", labels}})}};
     };
     train_on({0, 1, 0.5F, 1});
-    check_contains(Runs::refused(params, with), "row 2 of the label column 'target' is 0.5, and must be 0 or 1");
+    check_contains(Runs::refused(params, with),
+                   "row 2 of the label column 'target' in dataset 'train' is 0.5, and must be 0 or 1");
     train_on({0, 1, 1, std::nanf("")});
     check_contains(Runs::refused(params, with), "row 3 of the label column 'target' is nan");
     train_on({0});
     check_contains(Runs::refused(params, with), "1 rows");
+    auto const evaluate_on = [&](std::vector<float> const& labels) {
+      train_on({0, 1, 0, 1});
+      with.datasets.emplace("valid", Dataset::from_columns({{"x", std::vector<float>(4)}, {"target", labels}}));
+    };
+    evaluate_on({0, 1, 2, 1});
+    check_contains(Runs::refused(params, with),
+                   "row 2 of the label column 'target' in dataset 'valid' is 2, and must be 0 or 1");
     auto classes = params;
     Library::several_classes(classes);
     train_on({0, 1, 3, 1});
     check_contains(Runs::refused(classes, with),
-                   "row 2 of the label column 'target' is 3, and must be a class from 0 to 2");
+                   "row 2 of the label column 'target' in dataset 'train' is 3, and must be a class from 0 to 2");
+    evaluate_on({0, 1, 2, -1});
+    check_contains(Runs::refused(classes, with),
+                   "row 3 of the label column 'target' in dataset 'valid' is -1, and must be a class from 0 to 2");
     with.datasets.clear();
     check_contains(Runs::refused(params, with), "dataset 'train': is not among the run's datasets");
   }

@@ -31,12 +31,14 @@ namespace detail {
 inline void lightgbm_train(LightGBMContext& ctx, LightGBMParams const& params) {
   params.validate();
   auto const train = ctx.dataset("train", params);
-  detail::check_labels(train.labels(), detail::label_rule(params));
+  detail::check_labels(train.labels(), detail::label_rule(params), "train");
   std::list<LightGBMDataset> others;
   LightGBMBooster::Datasets named;
   for (auto const& name : ctx.dataset_names()) {
     if (name == "train") continue;
-    named.emplace_back(name, &others.emplace_back(ctx.dataset(name, params, &train)));
+    auto const& other = others.emplace_back(ctx.dataset(name, params, &train));
+    detail::check_labels(other.labels(), detail::label_rule(params), name);
+    named.emplace_back(name, &other);
   }
   auto booster = ctx.booster(params, train, named);
   auto const boost = [&](int) {

@@ -44,7 +44,8 @@ class XGBoostTraining {
     for (auto const& name : ctx.dataset_names()) {
       if (name != "train") add(name);
     }
-    check_labels(matrices_.front().labels(), label_rule(params));
+    auto name = names_.begin();
+    for (auto const& matrix : matrices_) check_labels(matrix.labels(), label_rule(params), *name++);
   }
 
   void run() {

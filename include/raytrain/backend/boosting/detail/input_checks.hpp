@@ -41,12 +41,12 @@ struct LabelRule {
   std::string column;
 };
 
-/// Errors: `invalid_data` for the first label that the objective cannot have.
-inline void check_labels(std::span<float const> labels, LabelRule const& rule) {
+/// Errors: `invalid_data` for the first label of a dataset that the objective cannot have.
+inline void check_labels(std::span<float const> labels, LabelRule const& rule, std::string_view dataset) {
   auto const refuse = [&](auto found, std::string_view wanted) {
     throw Error{Errc::invalid_data, fmt::format("training with the objective {}", rule.objective),
-                fmt::format("row {} of the label column '{}' is {}, and must be {}", found - labels.begin(),
-                            rule.column, *found, wanted),
+                fmt::format("row {} of the label column '{}' in dataset '{}' is {}, and must be {}",
+                            found - labels.begin(), rule.column, dataset, *found, wanted),
                 "choose another objective, or another label column"};
   };
   if (rule.kind == LabelKind::binary) {
