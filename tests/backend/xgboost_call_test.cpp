@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 
+#include <clocale>
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include <doctest/doctest.h>
+
+#include <raytrain/backend/xgboost/booster.hpp>
 
 #include "../support/thrown_error.hpp"
 
@@ -31,6 +36,28 @@ TEST_CASE("of a chain of causes the outermost comes first, in one line") {
                               "- [loop.cc:101|08:28:27]: Encountered EOF. The other end is likely closed.\n"
                               "Stack trace:\n  [bt] (0) x\n") ==
         "Ring Allreduce failed: Encountered EOF. The other end is likely closed.");
+}
+
+TEST_CASE("metrics are read with a decimal point or comma, whatever the locale of the process is") {
+  auto const check = [] {
+    for (auto const* const text : {"[3]\tvalid-logloss:0.25\ta-b-auc:nan\tvalid-rmse:-inf",
+                                   "[3]\tvalid-logloss:0,25\ta-b-auc:nan\tvalid-rmse:-inf"}) {
+      auto const evaluations = raytrain::detail::evaluations_in(text);
+      REQUIRE(evaluations.size() == 3);
+      CHECK(evaluations[0].name == "valid-logloss");
+      CHECK(evaluations[0].value == 0.25);
+      CHECK(evaluations[1].name == "a-b-auc");
+      CHECK(std::isnan(evaluations[1].value));
+      CHECK(evaluations[2].value == -std::numeric_limits<double>::infinity());
+    }
+  };
+  check();
+  for (auto const* const name : {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8"}) {  // where the system has one of them
+    CAPTURE(name);
+    if (std::setlocale(LC_NUMERIC, name) != nullptr) check();
+  }
+  std::setlocale(LC_NUMERIC, "C");
+  CHECK(raytrain::detail::evaluations_in("[0]").empty());
 }
 
 TEST_CASE("a call that fails throws the function's name, XGBoost's text and what to do; one that does not, nothing") {

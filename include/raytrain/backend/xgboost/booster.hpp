@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <span>
@@ -25,6 +24,27 @@
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
+
+namespace raytrain::detail {
+
+/// Of "[3]\ttrain-logloss:0.1\tvalid-auc:0.9". XGBoost writes numbers with the decimal sign of C++'s global locale.
+[[nodiscard]] inline auto evaluations_in(std::string_view text) -> std::vector<Evaluation> {
+  std::vector<Evaluation> evaluations;
+  for (auto tab = text.find('\t'); tab != std::string_view::npos;) {
+    auto const next = text.find('\t', tab + 1);
+    auto const item = text.substr(tab + 1, next == std::string_view::npos ? next : next - tab - 1);
+    auto const colon = item.rfind(':');
+    Evaluation evaluation{std::string{item.substr(0, colon)}};
+    std::string number{item.substr(colon + 1)};
+    std::ranges::replace(number, ',', '.');
+    std::from_chars(number.data(), number.data() + number.size(), evaluation.value);  // also of "nan" and "inf"
+    evaluations.push_back(std::move(evaluation));
+    tab = next;
+  }
+  return evaluations;
+}
+
+}  // namespace raytrain::detail
 
 namespace raytrain {
 
@@ -166,7 +186,7 @@ class Booster {
     char const* text = nullptr;
     detail::xgboost_call(XGBoosterEvalOneIter(handle(), round, handles.data(), names.data(), handles.size(), &text),
                          "XGBoosterEvalOneIter");
-    return parse(text);
+    return detail::evaluations_in(text);
   }
 
   /// Errors: `invalid_data` for other features than the model has, of which XGBoost takes fewer as missing ones.
@@ -252,22 +272,6 @@ class Booster {
     for (auto const extent : predictions.shape) count *= extent;
     predictions.values.assign(values, values + count);
     return predictions;
-  }
-
-  /// Reads "[3]\ttrain-logloss:0.1\tvalid-auc:0.9".
-  static auto parse(std::string_view text) -> std::vector<Evaluation> {
-    std::vector<Evaluation> evaluations;
-    for (auto tab = text.find('\t'); tab != std::string_view::npos;) {
-      auto const next = text.find('\t', tab + 1);
-      auto const item = text.substr(tab + 1, next == std::string_view::npos ? next : next - tab - 1);
-      auto const colon = item.rfind(':');
-      Evaluation evaluation{std::string{item.substr(0, colon)}};
-      auto const number = std::string{item.substr(colon + 1)};
-      evaluation.value = std::strtod(number.c_str(), nullptr);  // also of "nan" and "inf"
-      evaluations.push_back(std::move(evaluation));
-      tab = next;
-    }
-    return evaluations;
   }
 
   std::unique_ptr<void, Free> handle_;
