@@ -74,6 +74,17 @@ TEST_CASE("of several workers the one whose data is wrong is named, on threads a
   }
 }
 
+TEST_CASE("what XGBoost warns of while it trains is told once, without places in its sources") {
+  TemporaryFolder const folder;
+  auto with = config(folder, 1);
+  auto const rows = sample(300, 1);
+  Column const ones{"target", std::vector<std::uint8_t>(300, 1)};
+  with.datasets = {{"train", rows}, {"valid", Dataset::from_columns({rows.column("x"), rows.column("noise"), ones})}};
+  auto const warnings = XGBoostTrainer{parameters(3), with}.fit().warnings;
+  REQUIRE(warnings.size() == 1);
+  check_contains(warnings.front(), "XGBoost: Dataset is empty, or contains only positive or negative samples.");
+}
+
 TEST_CASE("workers with other features are refused, with what each of them has") {
   TemporaryFolder const folder;
   auto const with = config(folder, 2, XGBoostMode::distributed);

@@ -60,6 +60,15 @@ TEST_CASE("metrics are read with a decimal point or comma, whatever the locale o
   CHECK(raytrain::detail::evaluations_in("[0]").empty());
 }
 
+TEST_CASE("of XGBoost's log the warnings are kept, each text once until they are taken") {
+  using raytrain::detail::xgboost_warning;
+  CHECK(xgboost_warning("[11:46:19] WARNING: ./src/learner.cc:767: \nParameters: { \"foo\" } are not used.\n") ==
+        "Parameters: { \"foo\" } are not used.");
+  CHECK(xgboost_warning("[11:46:19] WARNING: /a/b/auc.cc:328: Only positive samples.") == "Only positive samples.");
+  CHECK(xgboost_warning("[11:46:19] INFO: ./src/learner.cc:767: WARNING: all is well") == "");
+  CHECK(xgboost_warning("[0] train-auc:0.5") == "");
+}
+
 TEST_CASE("a call that fails throws the function's name, XGBoost's text and what to do; one that does not, nothing") {
   CHECK_NOTHROW(detail::xgboost_call(0, "XGDMatrixNumRow"));
   auto const text = thrown_error([] {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -117,12 +118,22 @@ class XGBoostContext : public BoostingContext {
     return together([&] { return new_booster(params, matrices); });
   }
 
+  /// Warns of what XGBoost has warned of since the last call, of each text once, on rank 0. The ready-made training
+  /// calls it in each round.
+  void check_log() {
+    for (auto const& text : detail::XGBoostLog::take()) warn_once(text);
+  }
+
   /// Rounds that `XGBoostParams::initial_model`, or another run's checkpoint, brought into the model.
   [[nodiscard]] static auto initial_rounds(Booster const& booster) -> int { return noted_initial_rounds(booster); }
 
  private:
   /// A seed as XGBoost takes it: its generator has no more bits.
   static auto number(std::uint64_t seed) -> std::uint64_t { return seed & std::numeric_limits<std::uint32_t>::max(); }
+
+  void warn_once(std::string const& text) {
+    if (world_rank() == Rank{0} && told_.insert(text).second) warn("XGBoost: " + text);
+  }
 
   auto new_booster(XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) -> Booster {
     auto const kind = params.params.find("booster");
@@ -176,13 +187,13 @@ class XGBoostContext : public BoostingContext {
   /// What XGBoost has no use for must not be there, but for the fields that have their defaults: a linear model, say,
   /// takes no depth.
   void check_parameters(Booster const& booster, XGBoostParams const& params) {
-    (void)detail::XGBoostLog::take();
+    check_log();
     (void)booster.configuration();
     auto const defaults = XGBoostParams{}.named();
     auto const fields = params.named();
     for (auto const& line : detail::XGBoostLog::take()) {
       auto unused = detail::unused_parameters(line);
-      if (unused.empty()) warn("XGBoost: " + line);
+      if (unused.empty()) warn_once(line);
       std::erase_if(unused, [&](auto const& name) {
         return fields.contains(name) && defaults.contains(name) && fields.at(name) == defaults.at(name);
       });
@@ -194,6 +205,7 @@ class XGBoostContext : public BoostingContext {
   }
 
   detail::XGBoostLog log_;
+  std::set<std::string> told_;  ///< What it has warned of.
   std::shared_ptr<detail::XGBoostShared> shared_;
   std::optional<XGBoostCommunicator> communicator_;
 };

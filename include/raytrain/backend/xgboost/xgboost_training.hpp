@@ -59,14 +59,20 @@ class XGBoostTraining {
     auto booster = ctx_.booster(params_, all);
     auto const boost_one = [&](int round) {
       boost(booster, round);
+      ctx_.check_log();
       return true;
+    };
+    auto const evaluate = [&](int round) {
+      auto evaluations = booster.evaluate(round, named);
+      ctx_.check_log();
+      return evaluations;
     };
     boost_rounds(ctx_, booster,
                  {.end = ctx_.initial_rounds(booster) + params_.num_boost_round,
                   .early_stopping_rounds = params_.early_stopping_rounds,
                   .checkpoint_frequency = params_.checkpoint_frequency,
                   .boost = boost_one,
-                  .evaluate = [&](int round) { return booster.evaluate(round, named); },
+                  .evaluate = evaluate,
                   .save = [&] { return saved(booster); }});
   }
 

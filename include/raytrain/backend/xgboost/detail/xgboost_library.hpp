@@ -81,11 +81,19 @@ inline void xgboost_call(int status, std::string_view function, std::string reme
   throw Error{Errc::backend, std::string{function}, readable_xgboost_text(XGBGetLastError()), std::move(remedy)};
 }
 
-/// The lines that XGBoost would print to standard error, of the thread that makes it.
+/// What XGBoost warns of by a line of its log, in one line; empty for any other line.
+[[nodiscard]] inline auto xgboost_warning(std::string_view line) -> std::string {
+  constexpr std::string_view warning = "WARNING: ";
+  auto const text = without_xgboost_place(line);
+  return text.starts_with(warning) ? readable_xgboost_text(text.substr(warning.size())) : "";
+}
+
+/// XGBoost's warnings, which it would print to standard error, of the thread that makes it.
 class XGBoostLog {
  public:
   XGBoostLog() { xgboost_call(XGBRegisterLogCallback(&XGBoostLog::keep), "XGBRegisterLogCallback"); }
 
+  /// Those since the last call, each once.
   [[nodiscard]] static auto take() -> std::vector<std::string> { return std::exchange(lines(), {}); }
 
  private:
@@ -93,7 +101,11 @@ class XGBoostLog {
     thread_local std::vector<std::string> kept;
     return kept;
   }
-  static void keep(char const* text) { lines().emplace_back(text); }
+  static void keep(char const* line) {
+    auto text = xgboost_warning(line);
+    auto& kept = lines();
+    if (!text.empty() && std::ranges::find(kept, text) == kept.end()) kept.push_back(std::move(text));
+  }
 };
 
 /// A text in XGBoost's configuration of a model: of "learner_model_param":{"num_class":"3"} and `"num_class"` it is 3.
