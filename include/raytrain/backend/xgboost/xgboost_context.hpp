@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,8 +40,21 @@ using XGBoostMode = BoostingMode;
 namespace detail {
 
 /// What the workers of one process share during one `fit()`.
+///
+/// Threads: `add_stranger` and `take_strangers` from any.
 struct XGBoostShared {
-  std::optional<XGBoostTracker> tracker;  ///< Made by rank 0's worker; ends with the run.
+  void add_stranger(std::string text) {
+    std::lock_guard const lock{mutex};
+    strangers.push_back(std::move(text));
+  }
+  [[nodiscard]] auto take_strangers() -> std::vector<std::string> {
+    std::lock_guard const lock{mutex};
+    return std::exchange(strangers, {});
+  }
+
+  std::mutex mutex;
+  std::vector<std::string> strangers;     ///< What the tracker has told of them.
+  std::optional<XGBoostTracker> tracker;  ///< Made by rank 0's worker; ends with the run. Last: it tells until it ends.
 };
 
 }  // namespace detail
@@ -68,17 +82,21 @@ class XGBoostContext : public BoostingContext {
   /// Makes XGBoost's workers known to each other, so that what they do with a `DMatrix` and a `Booster` is done by all
   /// of them together. The first of `dmatrix` and `booster` does it, too. A group operation.
   ///
-  /// Errors: as `XGBoostTracker` and `XGBoostCommunicator`.
+  /// Errors: as `XGBoostTracker` and `XGBoostCommunicator`; on rank 0 as `XGBoostTracker::error`, which says why they
+  ///         did not find each other.
   void connect() {
     if (communicator_ || world_size() == WorldSize{1}) return;
     XGBoostWorkerArguments arguments;
     if (world_rank() == Rank{0}) {
-      auto& tracker = shared_->tracker.emplace(XGBoostTracker::Options{
-          .world = world_size(), .address = control_address(local_world_size() == world_size())});
+      auto& tracker = shared_->tracker.emplace(
+          XGBoostTracker::Options{.world = world_size(),
+                                  .address = control_address(local_world_size() == world_size())},
+          XGBoostTracker::Events{
+              .on_stranger = [shared = shared_.get()](std::string text) { shared->add_stranger(std::move(text)); }});
       arguments = tracker.worker_arguments();
     }
     arguments = broadcast(std::move(arguments));
-    together([&] { communicator_.emplace(arguments, world_rank()); });
+    together([&] { meet(arguments); });
   }
 
   /// This worker's rows of a dataset: a part of "train" and of what else `DataConfig` splits, or all. With a group
@@ -130,6 +148,20 @@ class XGBoostContext : public BoostingContext {
  private:
   /// A seed as XGBoost takes it: its generator has no more bits.
   static auto number(std::uint64_t seed) -> std::uint64_t { return seed & std::numeric_limits<std::uint32_t>::max(); }
+
+  void meet(XGBoostWorkerArguments const& arguments) {
+    std::optional<Error> why;
+    try {
+      communicator_.emplace(arguments, world_rank());
+    } catch (Error const& error) {
+      why = error;
+    }
+    if (world_rank() == Rank{0}) {
+      for (auto const& text : shared_->take_strangers()) warn("XGBoost's tracker: " + text);
+      if (why) why = shared_->tracker->error().value_or(*why);
+    }
+    if (why) throw Error{*why};
+  }
 
   void warn_once(std::string const& text) {
     if (world_rank() == Rank{0} && told_.insert(text).second) warn("XGBoost: " + text);

@@ -320,8 +320,8 @@ class RabitTracker {
 
   void fail(Error const& error) {
     phase_ = Phase::failed;
+    report_.tell_error(error);  // before a worker that is let go can ask for it
     for (auto& worker : workers_) worker.stream.reset();
-    report_.tell_error(error);
   }
 
   [[nodiscard]] auto lateness() const -> Error {

@@ -166,8 +166,8 @@ class TrackerRelay {
 
   void fail(Error const& error) {
     phase_ = Phase::failed;
+    report_.tell_error(error);  // before a worker that is let go can ask for it
     pairs_->cancel();
-    report_.tell_error(error);
   }
 
   [[nodiscard]] auto lateness() const -> Error {
