@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,6 +69,23 @@ TEST_CASE("each worker has a group, however large the others are") {
       }) ==
       "invalid_config: dataset 'train': 2 groups of the column 'query' cannot be divided among 3 workers; use at most "
       "2 workers, or rows of more groups");
+}
+
+TEST_CASE("a row without a group is refused, and no row is a group of its own") {
+  auto const error = [](Column const& column) {
+    return thrown_error([&] {
+      (void)part_of_whole_groups({Dataset::from_columns({column}), "train", "query"}, Rank{0}, WorldSize{1});
+    });
+  };
+  constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(error({"query", std::vector<float>{1, nan, 2, nan}}) ==
+        "invalid_data: dataset 'train': row 1 of the group column 'query' is nan; leave out rows without a group");
+  CHECK(error({"query", std::vector<double>{1, 1, 2, double{nan}}}) ==
+        "invalid_data: dataset 'train': row 3 of the group column 'query' is nan; leave out rows without a group");
+  CHECK(error(Column::of_texts("query", {"a", "a", std::nullopt})) ==
+        "invalid_data: dataset 'train': row 2 of the group column 'query' is missing; leave out rows without a group");
+  auto const negative = Dataset::from_columns({{"query", std::vector<std::int32_t>{-1, -1, 2}}});
+  CHECK(part_of_whole_groups({negative, "train", "query"}, Rank{0}, WorldSize{2}).rows() == 2);
 }
 
 TEST_CASE("a group with rows on two workers that have rows of their own is refused, and rows that all have are not") {

@@ -51,7 +51,9 @@ inline void check_one_number_a_row(Column const& column, std::string_view role, 
 
 /// How many rows each group of a column has, one after the other.
 ///
-/// Errors: `invalid_data` for a column that is not one number a row, and for rows of a group that lie apart.
+/// Errors: `invalid_data` for a column that is not one number or text a row, for a row without either, and for rows of
+/// a
+///         group that lie apart.
 [[nodiscard]] inline auto group_sizes(Column const& column, std::string_view owner) -> std::vector<std::uint32_t> {
   check_one_number_a_row(column, "group", owner);
   std::vector<std::uint32_t> sizes;
@@ -60,6 +62,13 @@ inline void check_one_number_a_row(Column const& column, std::string_view role, 
     auto const values = column.template as<T>();
     std::vector<Id> ids(values.size());
     std::ranges::transform(values, ids.begin(), [](T value) { return static_cast<Id>(value); });
+    auto const none = std::ranges::find_if(ids, [&](Id id) { return column.is_text() ? id < Id{} : id != id; });
+    if (none != ids.end()) {
+      throw Error{Errc::invalid_data, std::string{owner},
+                  fmt::format("row {} of the group column '{}' is {}", none - ids.begin(), column.name(),
+                              column.is_text() ? "missing" : "nan"),
+                  "leave out rows without a group"};
+    }
     std::vector<Id> seen;
     for (std::size_t row = 0; row < ids.size(); ++row) {
       if (row == 0 || !(ids[row] == ids[row - 1])) {
