@@ -23,6 +23,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -282,6 +284,16 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees", Library, boosting_confo
     CHECK(result.metrics.number("round") == 9);
     CHECK(result.metrics.number("valid-" + loss) ==
           Runs::fit(params, Runs::config(whole, 1)).metrics.number("valid-" + loss));
+
+    auto const rest_of = [](std::ifstream&& file) { return std::string{std::istreambuf_iterator<char>{file}, {}}; };
+    auto const first_model = rest_of(std::ifstream{further.initial_model, std::ios::binary});
+    std::ifstream old{further.initial_model, std::ios::binary};
+    Predictor{result.checkpoint().value()}.save_model(further.initial_model);
+    CHECK(rest_of(std::move(old)) == first_model);  // who reads the file that was there reads it to its end
+    CHECK(rest_of(std::ifstream{further.initial_model, std::ios::binary}).size() > first_model.size());
+    check_contains(thrown_error([&] { predictor.save_model(folder.path() / "none" / Library::model_name); }),
+                   "; name a file that can be written");
+
     further.initial_model = folder.path() / "none";
     check_contains(Runs::refused(further, Runs::config(TemporaryFolder{}, 1)), "there is no such file; name a model");
   }

@@ -12,6 +12,7 @@
 #include <raytrain/backend/lightgbm/lightgbm_booster.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_dataset.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/whole_file.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
@@ -62,12 +63,13 @@ class LightGBMPredictor {
     return booster_.feature_importance(kind);
   }
 
-  /// Stores the rounds that predict as LightGBM's text, which LightGBM reads in any language.
+  /// Stores the rounds that predict as LightGBM's text, which LightGBM reads in any language. Whatever happens on the
+  /// way, the file is the old or the new one.
   ///
   /// Errors: `io`.
   void save_model(std::filesystem::path const& path) const {
     std::lock_guard const lock{mutex_};
-    detail::write_model_file(path, bytes_of(booster_.to_text(predict_by_.rounds)));
+    replace_whole_file(path, bytes_of(booster_.to_text(predict_by_.rounds)));
   }
 
  private:

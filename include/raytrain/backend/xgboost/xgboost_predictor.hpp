@@ -13,6 +13,7 @@
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_context.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/whole_file.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
@@ -63,13 +64,12 @@ class XGBoostPredictor {
   }
 
   /// Stores the model, all rounds and which is the best one, where XGBoost reads it, in any language; ".json" decides
-  /// for JSON, anything else for UBJSON.
+  /// for JSON, anything else for UBJSON. Whatever happens on the way, the file is the old or the new one.
   ///
   /// Errors: `io`.
   void save_model(std::filesystem::path const& path) const {
     std::lock_guard const lock{mutex_};
-    detail::write_model_file(path,
-                             booster_.to_bytes(path.extension() == ".json" ? ModelFormat::json : ModelFormat::ubj));
+    replace_whole_file(path, booster_.to_bytes(path.extension() == ".json" ? ModelFormat::json : ModelFormat::ubj));
   }
 
  private:

@@ -32,14 +32,4 @@ namespace raytrain::detail {
   return {view.begin(), view.end()};
 }
 
-/// Errors: `io`.
-inline void write_model_file(std::filesystem::path const& path, BytesView model) {
-  std::ofstream file{path, std::ios::binary};
-  file << text_of(model) << std::flush;
-  if (!file) {
-    throw Error{Errc::io, "writing the model '" + path.string() + "'", std::strerror(errno),
-                "name a file that can be written"};
-  }
-}
-
 }  // namespace raytrain::detail
