@@ -48,6 +48,13 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees, wrongly used", Library, 
     tried.params = {{"seed", "3"}};
     check_contains(Runs::refused(tried, with), name + "::params: holds 'seed', which is the run's; write RunConfig::");
     tried = params;
+    Library::name_no_metric(tried);
+    CHECK(Runs::fit(tried, Runs::config(TemporaryFolder{}, 1)).state == RunState::finished);
+    tried.early_stopping_rounds = 5;
+    check_contains(Runs::refused(tried, with), name +
+                                                   "::early_stopping_rounds: is 5, and there is no metric to stop "
+                                                   "by; name a metric, or write 0");
+    tried = params;
     tried.objective = "binray";
     check_contains(Runs::refused(tried, with), "binray");
     tried = params;

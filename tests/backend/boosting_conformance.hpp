@@ -12,6 +12,7 @@
 //   draw_columns(params)          makes each tree grow on one or two of the four features;
 //   other_objective(params), several_classes(params), rank_queries(params)
 //                                 set the objective, and what goes with it;
+//   name_no_metric(params)        leaves nothing to evaluate;
 //   train_labels(ctx, params)     of this worker's rows of "train", as the library has them;
 //   boost(ctx, params, before)    the training as a user writes it by hand, with before(round); its model;
 //   trees(model)                  what of a stored model equal trainings have in common;

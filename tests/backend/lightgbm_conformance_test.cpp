@@ -41,6 +41,7 @@ struct LightGBMLibrary {
     params.num_class = 3;
     params.metric = {};
   }
+  static void name_no_metric(LightGBMParams& params) { params.metric = {"none"}; }
   static void rank_queries(LightGBMParams& params) {
     params.group = "query";
     params.objective = "lambdarank";

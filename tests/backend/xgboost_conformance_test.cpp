@@ -37,6 +37,10 @@ struct XGBoostLibrary {
     params.num_class = 3;
     params.eval_metric = {};
   }
+  static void name_no_metric(XGBoostParams& params) {
+    params.eval_metric = {};
+    params.params = {{"disable_default_eval_metric", "1"}};
+  }
   static void rank_queries(XGBoostParams& params) {
     params.group = "query";
     params.objective = "rank:pairwise";

@@ -27,7 +27,8 @@ namespace detail {
 /// The ready-made training: boosts `num_iterations` rounds on the dataset "train", evaluates every dataset in each
 /// round, reports the metrics ("valid-auc") and the round, and keeps the model in checkpoints as "booster.txt".
 ///
-/// Errors: as `LightGBMContext::dataset` and `booster`; `invalid_data` for labels that the objective cannot have.
+/// Errors: as `LightGBMContext::dataset` and `booster`; `invalid_data` for labels that the objective cannot have;
+///         `invalid_config` for early stopping without a metric.
 inline void lightgbm_train(LightGBMContext& ctx, LightGBMParams const& params) {
   params.validate();
   auto const train = ctx.dataset("train", params);
@@ -48,6 +49,7 @@ inline void lightgbm_train(LightGBMContext& ctx, LightGBMParams const& params) {
   };
   detail::boost_rounds(ctx, booster,
                        {.end = ctx.initial_rounds(booster) + params.num_iterations,
+                        .params = "LightGBMParams",
                         .early_stopping_rounds = params.early_stopping_rounds,
                         .checkpoint_frequency = params.checkpoint_frequency,
                         .boost = boost,

@@ -69,6 +69,7 @@ class XGBoostTraining {
     };
     boost_rounds(ctx_, booster,
                  {.end = ctx_.initial_rounds(booster) + params_.num_boost_round,
+                  .params = "XGBoostParams",
                   .early_stopping_rounds = params_.early_stopping_rounds,
                   .checkpoint_frequency = params_.checkpoint_frequency,
                   .boost = boost_one,
@@ -150,7 +151,8 @@ class XGBoostTraining {
 /// The ready-made training: boosts `num_boost_round` rounds on the dataset "train", evaluates every dataset in each
 /// round, reports the metrics ("valid-auc") and the round, and keeps the model in checkpoints as "booster.ubj".
 ///
-/// Errors: as `XGBoostContext::dmatrix` and `booster`; `invalid_data` for labels that the objective cannot have.
+/// Errors: as `XGBoostContext::dmatrix` and `booster`; `invalid_data` for labels that the objective cannot have;
+///         `invalid_config` for early stopping without a metric.
 inline void xgboost_train(XGBoostContext& ctx, XGBoostParams const& params) {
   params.validate();
   detail::XGBoostTraining{ctx, params}.run();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -20,7 +21,8 @@ namespace raytrain::detail {
 
 /// What the ready-made training does in a round, given its number, and how far it goes.
 struct RoundPlan {
-  int end;  ///< One past the number of the last round.
+  int end;                  ///< One past the number of the last round.
+  std::string_view params;  ///< Name of the struct that has `early_stopping_rounds`.
   int early_stopping_rounds;
   int checkpoint_frequency;
   std::function<bool(int)> boost;                        ///< False when the library finds nothing more to learn.
@@ -39,6 +41,8 @@ inline void report_and_go_on(BoostingContext& ctx, Metrics const& metrics) {
 }
 
 /// Boosts a model round by round, evaluates and reports it, and keeps it in checkpoints.
+///
+/// Errors: `invalid_config` for early stopping where there is no metric.
 template <class Booster>
 void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan) {
   EarlyStoppingRounds stopping{plan.early_stopping_rounds};
@@ -51,6 +55,11 @@ void boost_rounds(BoostingContext& ctx, Booster& booster, RoundPlan const& plan)
     if (!learns && learnt_all) return;  // as was reported
     if (learns == learnt_all) booster.set_attribute(learnt_all_name, learns ? "" : "true");
     auto const evaluations = ctx.together([&] { return plan.evaluate(round); });
+    if (evaluations.empty() && plan.early_stopping_rounds > 0) {
+      throw Error{Errc::invalid_config, fmt::format("{}::early_stopping_rounds", plan.params),
+                  fmt::format("is {}, and there is no metric to stop by", plan.early_stopping_rounds),
+                  "name a metric, or write 0"};
+    }
     auto const stops = !evaluations.empty() && stopping.ends(round, evaluations.back(), booster);
     if (!warned && plan.early_stopping_rounds > 0 && !evaluations.empty() && std::isnan(evaluations.back().value)) {
       warned = true;
