@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -126,6 +127,19 @@ TEST_CASE("a model of several classes goes on with its own margins, to the same 
   predictor.save_model(params.initial_model);
   check_contains(refused(params, with),
                  "has 3; set it as the model has it, or name another one by LightGBMParams::initial_model");
+}
+
+TEST_CASE("rules of LightGBM's own early stopping are refused, since it is not what stops a training") {
+  TemporaryFolder const folder;
+  for (auto const& [rule, value] :
+       std::map<std::string, std::string>{{"first_metric_only", "true"}, {"early_stopping_min_delta", "0.1"}}) {
+    auto params = parameters();
+    params.early_stopping_rounds = 5;
+    params.params = {{rule, value}};
+    check_contains(refused(params, config(folder, 1)),
+                   "invalid_config: LightGBMParams::params: holds '" + rule +
+                       "', a rule of LightGBM's own early stopping, which is not used; leave it out: ");
+  }
 }
 
 TEST_CASE("a random forest does not go on") {

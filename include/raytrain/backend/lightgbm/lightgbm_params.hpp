@@ -68,6 +68,12 @@ struct LightGBMParams {
     check.learning_rate("learning_rate", learning_rate, 0.1);
     auto own = named();
     for (auto const* const field : {"metric", "early_stopping_rounds"}) own.try_emplace(field);
+    for (auto const* const rule : {"first_metric_only", "early_stopping_min_delta"}) {
+      if (!params.contains(rule)) continue;
+      check.refuse(
+          "params", fmt::format("holds '{}', a rule of LightGBM's own early stopping, which is not used", rule),
+          "leave it out: early_stopping_rounds looks at the last metric on the last dataset, whatever it gains");
+    }
     check.named(params, own, std::array{"seed", "num_threads", "num_machines"});
   }
 
