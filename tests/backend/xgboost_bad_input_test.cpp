@@ -124,6 +124,21 @@ TEST_CASE("to predict from other features than those of the training is refused 
   check_contains(refused_with({"noise", "x"}), "its feature 0 is 'x_0', and that of the data 'noise'");
 }
 
+TEST_CASE("the best rounds of a linear model are refused, since XGBoost would take all of them") {
+  TemporaryFolder const folder;
+  auto params = parameters(5);
+  params.max_depth = XGBoostParams{}.max_depth;  // a linear model has none
+  params.early_stopping_rounds = 3;
+  params.params = {{"booster", "gblinear"}, {"updater", "coord_descent"}};
+  auto const model = XGBoostTrainer{params, config(folder, 1)}.fit().checkpoint().value();
+  CHECK(XGBoostPredictor{model}.predict(sample(10, 1), {.label = "target"}).values.size() == 10);
+  check_contains(thrown_error([&] {
+                   XGBoostPredictor{model, {.rounds = PredictedRounds::best}};
+                 }),
+                 "invalid_config: PredictorOptions::rounds: is best, and the model is a linear one ('gblinear'), which "
+                 "has the sum of its rounds only; predict by PredictedRounds::all");
+}
+
 // The same model, as an XGBoost of another version would have stored it.
 auto stored_by(std::string model, detail::ModelVersion version, bool is_json) -> std::string {
   auto const [major, minor, patch] = version;

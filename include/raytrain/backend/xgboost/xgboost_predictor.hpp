@@ -14,6 +14,7 @@
 #include <raytrain/backend/xgboost/xgboost_context.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/whole_file.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
@@ -26,7 +27,7 @@ namespace raytrain {
 class XGBoostPredictor {
  public:
   /// Errors: as `load` and `find_preprocessor`; `invalid_config` when the best rounds are asked for, and the model was
-  ///         trained without early stopping.
+  ///         trained without early stopping or is a linear one.
   explicit XGBoostPredictor(Checkpoint const& checkpoint, PredictorOptions options = {})
       : XGBoostPredictor{std::move(options), [&](Booster& booster) { load(checkpoint, booster); }} {
     if (!options_.preprocessor) options_.preprocessor = find_preprocessor(checkpoint);
@@ -35,7 +36,8 @@ class XGBoostPredictor {
   /// A model that XGBoost has stored as JSON or UBJSON.
   ///
   /// Errors: `not_found`, `io`; `backend` for a model that XGBoost cannot read, `invalid_data` for that of a newer one;
-  ///         `invalid_config` when the best rounds are asked for, and it does not say which they are.
+  ///         `invalid_config` when the best rounds are asked for, and it does not say which they are or is a linear
+  ///         one.
   explicit XGBoostPredictor(std::filesystem::path const& model, PredictorOptions options = {})
       : XGBoostPredictor{std::move(options),
                          [&](Booster& booster) { booster.load(detail::read_model_file(model, "XGBoost")); }} {}
@@ -78,6 +80,11 @@ class XGBoostPredictor {
     if (options_.threads > 0) booster_.set_parameter("nthread", std::to_string(options_.threads));
     load(booster_);
     rounds_ = detail::predicted_rounds(booster_, options_.rounds);
+    if (options_.rounds == PredictedRounds::best && booster_.kind() == "gblinear") {
+      throw Error{Errc::invalid_config, "PredictorOptions::rounds",
+                  "is best, and the model is a linear one ('gblinear'), which has the sum of its rounds only",
+                  "predict by PredictedRounds::all"};
+    }
   }
 
   PredictorOptions options_;
