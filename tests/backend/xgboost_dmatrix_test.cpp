@@ -311,6 +311,18 @@ TEST_CASE("text is refused as a feature and as a label before XGBoost sees it, w
   CHECK(DMatrix{data, {.label = "target"}}.feature_names() == std::vector<std::string>{"age"});
 }
 
+TEST_CASE("any value stands for a missing one, infinity and NaN too") {
+  for (auto const missing :
+       {nan, 3.5F, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()}) {
+    CAPTURE(missing);
+    DMatrix const matrix{Dataset::from_columns({{"x", std::vector<float>{1, missing, 2, missing}}}),
+                         {.missing = missing}};
+    bst_ulong count = 0;
+    REQUIRE(XGDMatrixNumNonMissing(matrix.handle(), &count) == 0);
+    CHECK(count == 2);
+  }
+}
+
 TEST_CASE("a dataset without rows is refused") {
   auto const data = sample(2, 1).head(0);
   check_contains(thrown_error([&] {

@@ -179,7 +179,9 @@ class DMatrix {
   }
 
   static auto config(DMatrixOptions const& options) -> std::string {
-    auto const missing = std::isnan(options.missing) ? std::string{"NaN"} : fmt::format("{:.9g}", options.missing);
+    auto missing = fmt::format("{:.9g}", options.missing);
+    if (std::isnan(options.missing)) missing = "NaN";
+    if (std::isinf(options.missing)) missing = options.missing < 0 ? "-Infinity" : "Infinity";
     auto const max_bin = options.max_bin > 0 ? fmt::format(R"(, "max_bin": {})", options.max_bin) : std::string{};
     return fmt::format(R"({{"missing": {}, "nthread": {}{}}})", missing, options.threads, max_bin);
   }
