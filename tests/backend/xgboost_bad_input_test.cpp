@@ -139,6 +139,21 @@ TEST_CASE("the best rounds of a linear model are refused, since XGBoost would ta
                  "has the sum of its rounds only; predict by PredictedRounds::all");
 }
 
+TEST_CASE("a linear model of several classes has no one weight of a feature, and one without classes does") {
+  auto const predictor = [](XGBoostParams params) {
+    TemporaryFolder const folder;
+    params.params = {{"booster", "gblinear"}, {"updater", "coord_descent"}};
+    return XGBoostPredictor{XGBoostTrainer{params, config(folder, 1)}.fit().checkpoint().value()};
+  };
+  check_contains(thrown_error([&] {
+                   (void)predictor({.label = "target", .objective = "multi:softprob", .num_class = 3})
+                       .feature_importance("weight");
+                 }),
+                 "invalid_call: Booster::feature_importance: this linear model has 3 weights of each feature, one for "
+                 "each class; call XGBoosterFeatureScore with Booster::handle()");
+  CHECK(predictor({.label = "target", .objective = "binary:logistic"}).feature_importance("weight").size() == 4);
+}
+
 // The same model, as an XGBoost of another version would have stored it.
 auto stored_by(std::string model, detail::ModelVersion version, bool is_json) -> std::string {
   auto const [major, minor, patch] = version;

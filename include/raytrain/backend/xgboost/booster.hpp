@@ -231,6 +231,8 @@ class Booster {
 
   /// How much each feature matters, of those that are in a tree. `kind`: "gain", "weight", "cover", "total_gain" or
   /// "total_cover".
+  ///
+  /// Errors: `invalid_call` for a linear model of several classes, which has a weight for each of them.
   [[nodiscard]] auto feature_importance(std::string const& kind) const -> std::map<std::string, double> {
     auto const config = fmt::format(R"({{"importance_type": "{}"}})", kind);
     bst_ulong features = 0;
@@ -241,6 +243,11 @@ class Booster {
     detail::xgboost_call(
         XGBoosterFeatureScore(handle(), config.c_str(), &features, &names, &dimensions, &shape, &scores),
         "XGBoosterFeatureScore");
+    if (dimensions > 1 && shape[1] > 1) {
+      throw Error{Errc::invalid_call, "Booster::feature_importance",
+                  fmt::format("this linear model has {} weights of each feature, one for each class", shape[1]),
+                  "call XGBoosterFeatureScore with Booster::handle()"};
+    }
     std::map<std::string, double> importance;
     for (bst_ulong i = 0; i < features; ++i) importance[names[i]] = scores[i];
     return importance;
