@@ -268,6 +268,27 @@ TEST_CASE("Csv writes a report without the metrics that have no column, and refu
   }
 }
 
+TEST_CASE("Csv whose file cannot be opened says so by its name, and nothing of the reports and the end after that") {
+  TemporaryFolder const folder;
+  Csv csv;
+  csv.on_start(info_for(folder.path()));
+  tell(csv, Rank{0}, 1, {{"loss", 0.5}});
+  auto const before = content(folder.path() / "progress.csv");
+  CHECK_THROWS_WITH_AS(csv.on_start(info_for(folder.path() / "none")),
+                       ("opening " + (folder.path() / "none/progress.csv").string() +
+                        ": No such file or directory; make room or grant access, then start the run again")
+                           .c_str(),
+                       Error);
+  CHECK_NOTHROW(tell(csv, Rank{0}, 2, {{"loss", 0.25}}));
+  CHECK_NOTHROW(csv.on_finish({}));
+  CHECK(content(folder.path() / "progress.csv") == before);
+
+  Csv never{folder.path() / "none/table.csv"};
+  CHECK_THROWS_AS(never.on_start(info_for(folder.path())), Error);
+  CHECK_NOTHROW(tell(never, Rank{0}, 1, {{"loss", 0.5}}));
+  CHECK_NOTHROW(never.on_finish({}));
+}
+
 TEST_CASE("in a log ProgressBar writes one plain line per report of rank 0, and nothing in between") {
   Screen const screen;
   ProgressBar bar{{.out = screen.file}};

@@ -21,6 +21,7 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE void Csv::on_start(RunInfo const& info) {
+  file_ = {};
   auto const path = path_.empty() ? info.path / csv_file_name : path_;
   columns_ = columns_of(path);
   refused_.clear();
@@ -28,7 +29,7 @@ RAYTRAIN_INLINE void Csv::on_start(RunInfo const& info) {
 }
 
 RAYTRAIN_INLINE void Csv::on_report(Report const& report, Metrics const& all) {
-  if (report.rank != Rank{0}) return;
+  if (report.rank != Rank{0} || !file_.is_open()) return;
   if (columns_.empty()) {
     for (auto const& entry : all) columns_.push_back(entry.name);
     auto const is_first_line = file_.empty();

@@ -17,9 +17,10 @@ class Csv final : public Callback {
   /// Empty: progress.csv in the run's folder.
   explicit Csv(std::filesystem::path path = {}) : path_{std::move(path)} {}
 
+  /// Errors: `io` when the file cannot be opened; then reports are not written.
   void on_start(RunInfo const& info) override;
 
-  /// Errors: `invalid_report` for a metric that is not among the columns, once for each, when the row is written.
+  /// Errors: `io`; `invalid_report` for a metric that is not among the columns, once for each, when the row is written.
   void on_report(Report const& report, Metrics const& all) override;
 
   void on_finish(Result const&) override { file_.finish(); }

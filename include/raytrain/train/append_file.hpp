@@ -22,6 +22,8 @@ class AppendFile {
   /// Errors: `io`.
   explicit AppendFile(std::filesystem::path path);
 
+  [[nodiscard]] auto is_open() const noexcept -> bool { return file_.is_open(); }
+
   /// Closes the file. Errors: `io` when it was removed, replaced or cut short since it was opened, with lines in it.
   void finish();
 
