@@ -121,7 +121,8 @@ class LightGBMDataset {
   ///
   /// Errors: `not_found` for a column that is not there, listing those that are; `invalid_data` for no rows, no
   ///         features, a label, weight or group that is not one number a row, a label that is NaN or infinite, a
-  ///         negative weight, and rows of a group that do not lie together; `backend` with LightGBM's text.
+  ///         negative weight, a group that is NaN, and rows of a group that do not lie together; `backend` with
+  ///         LightGBM's text.
   explicit LightGBMDataset(Dataset const& data, LightGBMDatasetOptions const& options = {},
                            LightGBMDataset const* reference = nullptr)
       : LightGBMDataset{detail::LightGBMMatrix{data, options}, options, reference} {}

@@ -117,8 +117,8 @@ class DMatrix {
  public:
   /// Errors: `not_found` for a column that is not there, listing those that are; `invalid_data` for no rows, no
   ///         features, a label, weight or group that is not one number a row, a label that is NaN or infinite, a
-  ///         negative weight, and rows of a group that do not lie together or have several weights; `invalid_config`
-  ///         for bins where there are none; `backend` with XGBoost's text.
+  ///         negative weight, a group that is NaN, and rows of a group that do not lie together or have several
+  ///         weights; `invalid_config` for bins where there are none; `backend` with XGBoost's text.
   explicit DMatrix(Dataset const& data, DMatrixOptions const& options = {}) {
     auto const table = table_of(data, options);
     names_ = table.names();

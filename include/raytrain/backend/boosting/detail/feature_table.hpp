@@ -181,7 +181,7 @@ class FeatureTable {
 
   /// How many rows each group has, one after the other; empty without a group.
   ///
-  /// Errors: `invalid_data` for a column that is not one number a row, and for rows of a group that lie apart.
+  /// Errors: as `detail::group_sizes`.
   [[nodiscard]] auto group_sizes() const -> std::vector<std::uint32_t> {
     if (roles_.group.empty()) return {};
     return detail::group_sizes(data_.column(roles_.group), owner_);
