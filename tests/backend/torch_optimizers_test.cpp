@@ -197,6 +197,9 @@ TEST_CASE("an option out of range is refused, and the message names it") {
                    return LARS{parameters, LARSOptions{nan}}.state().size();
                  }),
                  "LARSOptions::lr: must be 0 or more (got nan)");
+  torch::optim::OptimizerParamGroup const biases{parameters, std::make_unique<LARSOptions>(-2)};
+  check_contains(thrown_error([&] { return LARS{std::vector{biases}}.state().size(); }),
+                 "invalid_config: LARSOptions::lr: must be 0 or more (got -2)");
 }
 
 TEST_CASE("a sparse gradient is refused, and the message says what gives none") {

@@ -37,13 +37,22 @@ RAYTRAIN_TORCH_INLINE void AdadeltaParamState::serialize(torch::serialize::Outpu
   detail::write_member(archive, "acc_delta", acc_delta());
 }
 
+namespace detail {
+
+RAYTRAIN_TORCH_INLINE void check_options(AdadeltaOptions const& options) {
+  check_option(options.lr() >= 0, "Adadelta", "lr", options.lr(), "0 or more");
+  check_option(options.rho() >= 0 && options.rho() <= 1, "Adadelta", "rho", options.rho(), "from 0 to 1");
+  check_option(options.eps() >= 0, "Adadelta", "eps", options.eps(), "0 or more");
+  check_option(options.weight_decay() >= 0, "Adadelta", "weight_decay", options.weight_decay(), "0 or more");
+}
+
+}  // namespace detail
+
 RAYTRAIN_TORCH_INLINE Adadelta::Adadelta(std::vector<torch::optim::OptimizerParamGroup> groups,
                                          AdadeltaOptions const& defaults)
     : Optimizer{std::move(groups), std::make_unique<AdadeltaOptions>(defaults)} {
-  detail::check_option(defaults.lr() >= 0, "Adadelta", "lr", defaults.lr(), "0 or more");
-  detail::check_option(defaults.rho() >= 0 && defaults.rho() <= 1, "Adadelta", "rho", defaults.rho(), "from 0 to 1");
-  detail::check_option(defaults.eps() >= 0, "Adadelta", "eps", defaults.eps(), "0 or more");
-  detail::check_option(defaults.weight_decay() >= 0, "Adadelta", "weight_decay", defaults.weight_decay(), "0 or more");
+  detail::check_options(defaults);
+  for (auto const& group : param_groups()) detail::check_options(static_cast<AdadeltaOptions const&>(group.options()));
 }
 
 RAYTRAIN_TORCH_INLINE auto Adadelta::step(LossClosure closure) -> at::Tensor {

@@ -44,15 +44,24 @@ RAYTRAIN_TORCH_INLINE void LAMBParamState::serialize(torch::serialize::OutputArc
   detail::write_member(archive, "exp_avg_sq", exp_avg_sq());
 }
 
+namespace detail {
+
+RAYTRAIN_TORCH_INLINE void check_options(LAMBOptions const& options) {
+  check_option(options.lr() >= 0, "LAMB", "lr", options.lr(), "0 or more");
+  check_option(std::get<0>(options.betas()) >= 0 && std::get<0>(options.betas()) < 1, "LAMB", "betas",
+               std::get<0>(options.betas()), "from 0 to below 1");
+  check_option(std::get<1>(options.betas()) >= 0 && std::get<1>(options.betas()) < 1, "LAMB", "betas",
+               std::get<1>(options.betas()), "from 0 to below 1");
+  check_option(options.eps() >= 0, "LAMB", "eps", options.eps(), "0 or more");
+  check_option(options.weight_decay() >= 0, "LAMB", "weight_decay", options.weight_decay(), "0 or more");
+}
+
+}  // namespace detail
+
 RAYTRAIN_TORCH_INLINE LAMB::LAMB(std::vector<torch::optim::OptimizerParamGroup> groups, LAMBOptions const& defaults)
     : Optimizer{std::move(groups), std::make_unique<LAMBOptions>(defaults)} {
-  detail::check_option(defaults.lr() >= 0, "LAMB", "lr", defaults.lr(), "0 or more");
-  detail::check_option(std::get<0>(defaults.betas()) >= 0 && std::get<0>(defaults.betas()) < 1, "LAMB", "betas",
-                       std::get<0>(defaults.betas()), "from 0 to below 1");
-  detail::check_option(std::get<1>(defaults.betas()) >= 0 && std::get<1>(defaults.betas()) < 1, "LAMB", "betas",
-                       std::get<1>(defaults.betas()), "from 0 to below 1");
-  detail::check_option(defaults.eps() >= 0, "LAMB", "eps", defaults.eps(), "0 or more");
-  detail::check_option(defaults.weight_decay() >= 0, "LAMB", "weight_decay", defaults.weight_decay(), "0 or more");
+  detail::check_options(defaults);
+  for (auto const& group : param_groups()) detail::check_options(static_cast<LAMBOptions const&>(group.options()));
 }
 
 RAYTRAIN_TORCH_INLINE auto LAMB::step(LossClosure closure) -> at::Tensor {

@@ -37,13 +37,21 @@ RAYTRAIN_TORCH_INLINE void LARSParamState::serialize(torch::serialize::OutputArc
   detail::write_member(archive, "momentum_buffer", momentum_buffer());
 }
 
+namespace detail {
+
+RAYTRAIN_TORCH_INLINE void check_options(LARSOptions const& options) {
+  check_option(options.lr() >= 0, "LARS", "lr", options.lr(), "0 or more");
+  check_option(options.momentum() >= 0, "LARS", "momentum", options.momentum(), "0 or more");
+  check_option(options.weight_decay() >= 0, "LARS", "weight_decay", options.weight_decay(), "0 or more");
+  check_option(options.trust_coefficient() >= 0, "LARS", "trust_coefficient", options.trust_coefficient(), "0 or more");
+}
+
+}  // namespace detail
+
 RAYTRAIN_TORCH_INLINE LARS::LARS(std::vector<torch::optim::OptimizerParamGroup> groups, LARSOptions const& defaults)
     : Optimizer{std::move(groups), std::make_unique<LARSOptions>(defaults)} {
-  detail::check_option(defaults.lr() >= 0, "LARS", "lr", defaults.lr(), "0 or more");
-  detail::check_option(defaults.momentum() >= 0, "LARS", "momentum", defaults.momentum(), "0 or more");
-  detail::check_option(defaults.weight_decay() >= 0, "LARS", "weight_decay", defaults.weight_decay(), "0 or more");
-  detail::check_option(defaults.trust_coefficient() >= 0, "LARS", "trust_coefficient", defaults.trust_coefficient(),
-                       "0 or more");
+  detail::check_options(defaults);
+  for (auto const& group : param_groups()) detail::check_options(static_cast<LARSOptions const&>(group.options()));
 }
 
 RAYTRAIN_TORCH_INLINE auto LARS::step(LossClosure closure) -> at::Tensor {

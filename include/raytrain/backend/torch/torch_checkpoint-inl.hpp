@@ -126,7 +126,8 @@ RAYTRAIN_TORCH_INLINE void check_shared(torch::serialize::InputArchive& archive,
   find_tensors(*module_in(archive)._ivalue(), {}, stored);
   auto const is_equal = [](at::Tensor const& a, at::Tensor const& b) {  // also where both are no numbers
     if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
-    return a.numel() == 0 || std::memcmp(a.contiguous().data_ptr(), b.contiguous().data_ptr(), a.nbytes()) == 0;
+    auto const own = a.cpu().contiguous(), other = b.cpu().contiguous();  // an archive's may be on a GPU
+    return own.numel() == 0 || std::memcmp(own.data_ptr(), other.data_ptr(), own.nbytes()) == 0;
   };
   std::map<c10::TensorImpl const*, std::string> first;
   for (auto const& item : module.named_parameters()) {

@@ -156,8 +156,7 @@ template <TorchState T>
 ///
 /// Gradients stay as they are, and so does what `prepare_model` attached. An optimizer gets its learning rates back.
 /// Errors: `backend` for bytes that are not such, for a state of other names, shapes or types, and for different
-/// tensors
-///         where `value` has one by two names; it is then to be thrown away.
+///         tensors where `value` has one by two names; it is then to be thrown away.
 template <TorchState T>
 void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "loading a state") {
   auto& state = detail::state_of(value);
