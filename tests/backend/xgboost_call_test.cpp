@@ -38,7 +38,7 @@ TEST_CASE("of a chain of causes the outermost comes first, in one line") {
         "Ring Allreduce failed: Encountered EOF. The other end is likely closed.");
 }
 
-TEST_CASE("metrics are read with a decimal point or comma, whatever the locale of the process is") {
+TEST_CASE("metrics are read with a decimal point or comma and grouped digits, whatever the locale of the process is") {
   auto const check = [] {
     for (auto const* const text : {"[3]\tvalid-logloss:0.25\ta-b-auc:nan\tvalid-rmse:-inf",
                                    "[3]\tvalid-logloss:0,25\ta-b-auc:nan\tvalid-rmse:-inf"}) {
@@ -52,6 +52,11 @@ TEST_CASE("metrics are read with a decimal point or comma, whatever the locale o
     }
   };
   check();
+  for (auto const* const text : {"[0]\tvalid-rmse:1,234.500000", "[0]\tvalid-rmse:1.234,500000",
+                                 "[0]\tvalid-rmse:1\u202f234,500000", "[0]\tvalid-rmse:1234.500000"}) {
+    CAPTURE(text);
+    CHECK(raytrain::detail::evaluations_in(text).at(0).value == 1234.5);
+  }
   for (auto const* const name : {"de_DE.UTF-8", "de_DE", "fr_FR.UTF-8"}) {  // where the system has one of them
     CAPTURE(name);
     if (std::setlocale(LC_NUMERIC, name) != nullptr) check();

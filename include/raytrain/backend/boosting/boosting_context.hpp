@@ -100,6 +100,11 @@ class BoostingContext : public TrainContext {
                           : fmt::format("set it as the model has it, or name another one by {}", source);
   }
 
+  /// As `remedy_by`, of the model to go on from. `initial_model`: the parameter's name where it is set.
+  [[nodiscard]] auto model_source(std::string_view initial_model) const noexcept -> std::string_view {
+    return checkpoint() ? checkpoint_source() : initial_model;
+  }
+
   /// "RunConfig::resume_from_checkpoint" where the model to go on from is another run's; else empty.
   [[nodiscard]] auto checkpoint_source() const noexcept -> std::string_view {
     return begins_from_other_run() ? "RunConfig::resume_from_checkpoint" : "";

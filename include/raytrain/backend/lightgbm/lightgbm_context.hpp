@@ -190,8 +190,7 @@ class LightGBMContext : public BoostingContext {
       } else {
         return nullptr;
       }
-      auto source = checkpoint_source();
-      if (source.empty() && !params.initial_model.empty()) source = "LightGBMParams::initial_model";
+      auto const source = model_source(params.initial_model.empty() ? "" : "LightGBMParams::initial_model");
       if (params.boosting == "rf" || params.boosting == "random_forest") {
         throw Error{Errc::invalid_config, "LightGBMParams::boosting",
                     "is '" + params.boosting + "', and LightGBM does not add trees to a forest that is there",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,20 @@
 
 namespace raytrain::detail {
 
-/// Of "[3]\ttrain-logloss:0.1\tvalid-auc:0.9". XGBoost writes numbers with the decimal sign of C++'s global locale.
+/// "1234.5" of "1,234.5" and of "1.234,5", as XGBoost writes numbers by C++'s global locale, with decimals always.
+[[nodiscard]] inline auto without_locale(std::string_view text) -> std::string {
+  auto const decimal_sign = text.find_last_of(".,");
+  std::string number;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (i == decimal_sign) number += '.';
+    // Between thousands stands anything, as a space of several bytes.
+    auto const letter = static_cast<unsigned char>(text[i]);
+    if (std::isalnum(letter) != 0 || letter == '-') number += text[i];
+  }
+  return number;
+}
+
+/// Of "[3]\ttrain-logloss:0.1\tvalid-auc:0.9".
 [[nodiscard]] inline auto evaluations_in(std::string_view text) -> std::vector<Evaluation> {
   std::vector<Evaluation> evaluations;
   for (auto tab = text.find('\t'); tab != std::string_view::npos;) {
@@ -35,8 +49,7 @@ namespace raytrain::detail {
     auto const item = text.substr(tab + 1, next == std::string_view::npos ? next : next - tab - 1);
     auto const colon = item.rfind(':');
     Evaluation evaluation{std::string{item.substr(0, colon)}};
-    std::string number{item.substr(colon + 1)};
-    std::ranges::replace(number, ',', '.');
+    auto const number = without_locale(item.substr(colon + 1));
     std::from_chars(number.data(), number.data() + number.size(), evaluation.value);  // also of "nan" and "inf"
     evaluations.push_back(std::move(evaluation));
     tab = next;

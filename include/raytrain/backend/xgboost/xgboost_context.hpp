@@ -136,9 +136,10 @@ class XGBoostContext : public BoostingContext {
     return together([&] { return new_booster(params, matrices); });
   }
 
-  /// Warns of what XGBoost has warned of since the last call, of each text once, on rank 0. The ready-made training
-  /// calls it in each round.
+  /// Warns of what XGBoost has warned of since the last call, of each text once, on rank 0, and of strangers that have
+  /// come to its tracker. The ready-made training calls it in each round.
   void check_log() {
+    if (world_rank() == Rank{0}) tell_of_strangers();
     for (auto const& text : detail::XGBoostLog::take()) warn_once(text);
   }
 
@@ -157,10 +158,14 @@ class XGBoostContext : public BoostingContext {
       why = error;
     }
     if (world_rank() == Rank{0}) {
-      for (auto const& text : shared_->take_strangers()) warn("XGBoost's tracker: " + text);
+      tell_of_strangers();
       if (why) why = shared_->tracker->error().value_or(*why);
     }
     if (why) throw Error{*why};
+  }
+
+  void tell_of_strangers() {
+    for (auto const& text : shared_->take_strangers()) warn("XGBoost's tracker: " + text);
   }
 
   void warn_once(std::string const& text) {
@@ -203,8 +208,7 @@ class XGBoostContext : public BoostingContext {
 
   /// XGBoost takes a model of other features, classes or another kind, and makes something else of it.
   void check_start(Booster const& stored, XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) {
-    auto source = checkpoint_source();
-    if (source.empty() && !params.initial_model.empty()) source = "XGBoostParams::initial_model";
+    auto const source = model_source(params.initial_model.empty() ? "" : "XGBoostParams::initial_model");
     check_classes(stored, "XGBoostParams", params.num_class, source);
     auto const kind = params.params.find("booster");
     if (kind != params.params.end() && kind->second != stored.kind()) {

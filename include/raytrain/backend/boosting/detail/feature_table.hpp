@@ -52,8 +52,7 @@ inline void check_one_number_a_row(Column const& column, std::string_view role, 
 /// How many rows each group of a column has, one after the other.
 ///
 /// Errors: `invalid_data` for a column that is not one number or text a row, for a row without either, and for rows of
-/// a
-///         group that lie apart.
+///         a group that lie apart.
 [[nodiscard]] inline auto group_sizes(Column const& column, std::string_view owner) -> std::vector<std::uint32_t> {
   check_one_number_a_row(column, "group", owner);
   std::vector<std::uint32_t> sizes;
