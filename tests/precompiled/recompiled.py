@@ -1,32 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What includes a precompiled header is compiled again when that one is: ninja knows it of every object that has been compiled.
+"""What includes a precompiled header is compiled again when that one is: ninja knows that a program's objects read what is made with it.
 
-  recompiled.py NINJA BUILD
+  recompiled.py NINJA BUILD PROGRAM
 """
-import re
+import pathlib
 import subprocess
 import sys
 
 
-def main(ninja, build):
-    def ask(*question):
-        return subprocess.run([ninja, '-C', build, '-t', *question], capture_output=True, text=True, check=True).stdout
-
-    compiled = {}  # what each object was made of
-    for block in ask('deps').split('\n\n'):
-        target, _, read = block.partition(': #deps ')
-        compiled[target] = read
-    objects = [target for target in compiled if re.match(r'tests/.*\.o$', target)]
-    users = 0
-    for block in ask('query', *objects).split('\ntests/'):
-        target = 'tests/' + block.split(':')[0].removeprefix('tests/')
-        for name in re.findall(r'\|\| tests/(\w+_pch)\.hpp\.gch', block):
-            users += 1
-            if f'tests/{name}_made.hpp' not in compiled[target]:
-                print(f'{target}: ninja does not know that it includes tests/{name}.hpp.gch')
-                return 1
-    if users == 0:
-        print('no object that was compiled includes a precompiled header')
+def main(ninja, build, program):
+    program = pathlib.Path(program).resolve().relative_to(pathlib.Path(build).resolve())
+    objects = [str(path.relative_to(build)) for path in pathlib.Path(build, f'{program}.p').glob('*.o')]
+    read = subprocess.run([ninja, '-n', '-C', build, '-t', 'deps', *objects], capture_output=True, text=True, check=True).stdout
+    compiled, users = read.count(': #deps '), read.count('_pch_made.hpp')
+    if compiled == 0 or users != compiled:
+        print(f'{program} has {compiled} objects that ninja has compiled, and it knows of {users} that they include a precompiled header')
         return 1
     return 0
 
