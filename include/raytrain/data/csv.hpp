@@ -39,8 +39,8 @@ struct CsvOptions {
   /// refused there. A field is missing that is empty or one of NA, N/A, n/a, #N/A, <NA>, null, NULL, NaN, nan and ?:
   /// that is a NaN to a float, no text to text, and refused for an integer and a boolean.
   std::map<std::string, CsvType, std::less<>> types{};
-  /// A compressed file is refused that unpacks to more than 64 MiB and so many times its size, as one does that is made
-  /// to fill the memory.
+  /// A compressed file is refused that unpacks to more than 64 MiB and more than so many times its size, as one does
+  /// that is made to fill the memory; in blocks, too.
   std::size_t max_unpack_ratio = 200;
 };
 

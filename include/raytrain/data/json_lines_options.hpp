@@ -19,9 +19,7 @@ struct JsonLinesOptions {
   /// makes it float32, a text text. Whole numbers that float32 has not, from 16,777,217 on, are refused there. A column
   /// that is to be text takes numbers, true and false as they are written.
   std::map<std::string, CsvType, std::less<>> types{};
-  /// A compressed file is refused that unpacks to more than 64 MiB and so many times its size, as one does that is made
-  /// to fill the memory.
-  std::size_t max_unpack_ratio = 200;
+  std::size_t max_unpack_ratio = 200;  ///< As `CsvOptions::max_unpack_ratio`.
 };
 
 }  // namespace raytrain

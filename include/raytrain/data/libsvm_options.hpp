@@ -13,9 +13,7 @@ struct LibsvmOptions {
   std::optional<bool> zero_based{};
   float absent = 0;  ///< Value of the features that a line leaves out; XGBoost takes a NaN for them.
   std::size_t max_bytes = std::size_t{4} << 30U;  ///< The dense features take so much at most.
-  /// A compressed file is refused that unpacks to more than 64 MiB and so many times its size, as one does that is made
-  /// to fill the memory.
-  std::size_t max_unpack_ratio = 200;
+  std::size_t max_unpack_ratio = 200;             ///< As `CsvOptions::max_unpack_ratio`.
 };
 
 }  // namespace raytrain

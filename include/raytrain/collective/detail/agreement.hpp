@@ -71,8 +71,8 @@ struct RankCalls {
 class Agreement {
  public:
   /// The first rank that calls something else than rank 0. `call_of(number)`: what the rank of that number calls.
-  template <class CallOf>
-  [[nodiscard]] static auto first_mismatch(WorldSize ranks, CallOf const& call_of) -> std::optional<Rank> {
+  template <class F>
+  [[nodiscard]] static auto first_mismatch(WorldSize ranks, F const& call_of) -> std::optional<Rank> {
     auto const& first = call_of(0);
     for (std::uint32_t other = 1; other < ranks.value; ++other) {
       if (call_of(other) != first) [[unlikely]]

@@ -211,7 +211,7 @@ RAYTRAIN_INLINE auto DataFile::decompress_zstd(std::span<std::byte> out) -> std:
 RAYTRAIN_INLINE void DataFile::count_unpacked(std::size_t bytes) {
   constexpr std::uint64_t always = std::uint64_t{64} << 20U;
   unpacked_bytes_ += bytes;
-  if (unpacked_bytes_ <= always || unpacked_bytes_ / std::max<std::uint64_t>(disk_bytes_, 1) < most_unpack_ratio_)
+  if (unpacked_bytes_ <= always || unpacked_bytes_ / std::max<std::uint64_t>(disk_bytes_, 1) <= most_unpack_ratio_)
     return;
   throw Error{Errc::invalid_data, attempted(),
               fmt::format("its {} bytes unpack to more than 64 MiB and {} times as much, as those of a file do that is "
