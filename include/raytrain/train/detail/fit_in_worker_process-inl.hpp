@@ -17,6 +17,7 @@
 #include <utility>
 
 #include <raytrain/checkpoint/checkpoint_store.hpp>
+#include <raytrain/checkpoint/run_directory.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
