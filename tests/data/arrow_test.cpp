@@ -14,6 +14,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -25,7 +26,6 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
-#include <raytrain/data/materialize.hpp>
 #include <raytrain/data/parquet.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
@@ -37,10 +37,10 @@ namespace {
 
 using namespace raytrain;
 using raytrain::testing::check_contains;
+using raytrain::testing::check_round_trips;
 using raytrain::testing::floats;
 using raytrain::testing::of_python;
 using raytrain::testing::random_seed;
-using raytrain::testing::random_table;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::texts;
 using raytrain::testing::thrown_error;
@@ -173,27 +173,10 @@ TEST_CASE("an Arrow file with flipped bits is refused with its name, or is read 
 }
 
 TEST_CASE("random tables are read from Arrow files as they were written, bit by bit, whole and in blocks") {
-  std::mt19937_64 random{random_seed()};
-  TemporaryFolder const folder;
-  for (auto round = 0; round < 4; ++round) {
-    auto const table = random_table(random, 1 + random() % 3'000);
-    auto const path = folder.path() / "table.arrow";
-    write_arrow(table, path);
-    CHECK(read_arrow(path).digest() == table.digest());
-    auto const size = 1 + random() % 1'000;
-    CAPTURE(size);
-    Dataset all;
-    for (auto const& block : arrow_blocks(path, {}, size)) {
-      CHECK(block.rows() <= size);
-      all = all.union_with(block);
-    }
-    CHECK(all.digest() == table.digest());
-    write_arrow(arrow_blocks(path, {}, size), folder.path() / "blocks.arrow");
-    CHECK(read_arrow(folder.path() / "blocks.arrow").digest() == table.digest());
-    CHECK(materialize(folder.path() / fmt::format("rows {}", round), arrow_blocks(path, {}, size)).digest() ==
-          table.digest());
-  }
-  write_arrow(random_table(random, 100), of_python("of_raytrain.arrow"));
+  check_round_trips(
+      ".arrow", [](auto rows, fs::path const& path) { write_arrow(std::move(rows), path); },
+      [](fs::path const& path) { return read_arrow(path); },
+      [](fs::path const& path, std::size_t rows) { return arrow_blocks(path, {}, rows); });
 }
 
 TEST_CASE("files, streams and record batches follow one another, and each file must have the same columns") {

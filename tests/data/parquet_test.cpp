@@ -28,7 +28,6 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
-#include <raytrain/data/materialize.hpp>
 #include <raytrain/data/parquet_options.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
@@ -41,6 +40,7 @@ namespace {
 
 using namespace raytrain;
 using raytrain::testing::check_contains;
+using raytrain::testing::check_round_trips;
 using raytrain::testing::floats;
 using raytrain::testing::of_python;
 using raytrain::testing::random_seed;
@@ -144,27 +144,10 @@ TEST_CASE("a file that is cut off or is none is refused with its name") {
 }
 
 TEST_CASE("random tables are read as they were written, bit by bit, whole and in blocks") {
-  std::mt19937_64 random{random_seed()};
-  TemporaryFolder const folder;
-  for (auto round = 0; round < 4; ++round) {
-    auto const table = random_table(random, 1 + random() % 3'000);
-    auto const path = folder.path() / "table.parquet";
-    write_parquet(table, path);
-    CHECK(read_parquet(path).digest() == table.digest());
-    auto const size = 1 + random() % 1'000;
-    CAPTURE(size);
-    Dataset all;
-    for (auto const& block : parquet_blocks(path, {}, size)) {
-      CHECK(block.rows() <= size);
-      all = all.union_with(block);
-    }
-    CHECK(all.digest() == table.digest());
-    write_parquet(parquet_blocks(path, {}, size), folder.path() / "blocks.parquet");
-    CHECK(read_parquet(folder.path() / "blocks.parquet").digest() == table.digest());
-    CHECK(materialize(folder.path() / fmt::format("rows {}", round), parquet_blocks(path, {}, size)).digest() ==
-          table.digest());
-  }
-  write_parquet(random_table(random, 100), of_python("of_raytrain.parquet"));
+  check_round_trips(
+      ".parquet", [](auto rows, fs::path const& path) { write_parquet(std::move(rows), path); },
+      [](fs::path const& path) { return read_parquet(path); },
+      [](fs::path const& path, std::size_t rows) { return parquet_blocks(path, {}, rows); });
 }
 
 TEST_CASE("the rows of several files follow one another, and each must have the same columns") {

@@ -19,6 +19,10 @@
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/materialize.hpp>
+#include <raytrain/testing/random_seed.hpp>
+
+#include "../support/temporary_folder.hpp"
 
 namespace raytrain::testing {
 
@@ -74,6 +78,32 @@ template <class T>
     });
   }
   return Dataset::from_columns(columns);
+}
+
+/// Checks that random tables are read as they were written, bit by bit, whole and in blocks, and writes
+/// "of_raytrain" + `ending` for parquet_files.py. `write(rows, path)` takes a `Dataset` or `DatasetBlocks`;
+/// `read(path)` gives the one, `blocks(path, rows)` the others.
+void check_round_trips(std::string const& ending, auto const& write, auto const& read, auto const& blocks) {
+  std::mt19937_64 random{random_seed()};
+  TemporaryFolder const folder;
+  for (auto round = 0; round < 4; ++round) {
+    auto const table = random_table(random, 1 + random() % 3'000);
+    auto const path = folder.path() / ("table" + ending);
+    write(table, path);
+    CHECK(read(path).digest() == table.digest());
+    auto const size = 1 + random() % 1'000;
+    CAPTURE(size);
+    Dataset all;
+    for (auto const& block : blocks(path, size)) {
+      CHECK(block.rows() <= size);
+      all = all.union_with(block);
+    }
+    CHECK(all.digest() == table.digest());
+    write(blocks(path, size), folder.path() / ("blocks" + ending));
+    CHECK(read(folder.path() / ("blocks" + ending)).digest() == table.digest());
+    CHECK(materialize(folder.path() / fmt::format("rows {}", round), blocks(path, size)).digest() == table.digest());
+  }
+  write(random_table(random, 100), of_python("of_raytrain" + ending));
 }
 
 }  // namespace raytrain::testing
