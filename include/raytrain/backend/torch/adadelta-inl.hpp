@@ -3,10 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include <raytrain/backend/torch/adadelta.hpp>
 #include <raytrain/backend/torch/detail/parameter_updates.hpp>
 #include <raytrain/core/inline.hpp>
@@ -37,22 +33,11 @@ RAYTRAIN_TORCH_INLINE void AdadeltaParamState::serialize(torch::serialize::Outpu
   detail::write_member(archive, "acc_delta", acc_delta());
 }
 
-namespace detail {
-
-RAYTRAIN_TORCH_INLINE void check_options(AdadeltaOptions const& options) {
-  check_option(options.lr() >= 0, "Adadelta", "lr", options.lr(), "0 or more");
-  check_option(options.rho() >= 0 && options.rho() <= 1, "Adadelta", "rho", options.rho(), "from 0 to 1");
-  check_option(options.eps() >= 0, "Adadelta", "eps", options.eps(), "0 or more");
-  check_option(options.weight_decay() >= 0, "Adadelta", "weight_decay", options.weight_decay(), "0 or more");
-}
-
-}  // namespace detail
-
-RAYTRAIN_TORCH_INLINE Adadelta::Adadelta(std::vector<torch::optim::OptimizerParamGroup> groups,
-                                         AdadeltaOptions const& defaults)
-    : Optimizer{std::move(groups), std::make_unique<AdadeltaOptions>(defaults)} {
-  detail::check_options(defaults);
-  for (auto const& group : param_groups()) detail::check_options(static_cast<AdadeltaOptions const&>(group.options()));
+RAYTRAIN_TORCH_INLINE void AdadeltaOptions::validate() const {
+  detail::check_option(lr() >= 0, "Adadelta", "lr", lr(), "0 or more");
+  detail::check_option(rho() >= 0 && rho() <= 1, "Adadelta", "rho", rho(), "from 0 to 1");
+  detail::check_option(eps() >= 0, "Adadelta", "eps", eps(), "0 or more");
+  detail::check_option(weight_decay() >= 0, "Adadelta", "weight_decay", weight_decay(), "0 or more");
 }
 
 RAYTRAIN_TORCH_INLINE auto Adadelta::step(LossClosure closure) -> at::Tensor {
@@ -74,14 +59,6 @@ RAYTRAIN_TORCH_INLINE auto Adadelta::step(LossClosure closure) -> at::Tensor {
         parameter.add_(delta, -options.lr());
       });
   return loss;
-}
-
-RAYTRAIN_TORCH_INLINE void Adadelta::save(torch::serialize::OutputArchive& archive) const {
-  torch::optim::serialize<AdadeltaParamState, AdadeltaOptions>(archive, *this);
-}
-
-RAYTRAIN_TORCH_INLINE void Adadelta::load(torch::serialize::InputArchive& archive) {
-  torch::optim::serialize<AdadeltaParamState, AdadeltaOptions>(archive, *this);
 }
 
 }  // namespace raytrain

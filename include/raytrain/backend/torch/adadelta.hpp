@@ -3,8 +3,7 @@
 
 #include <torch/torch.h>
 
-#include <utility>
-#include <vector>
+#include <raytrain/backend/torch/detail/grouped_optimizer.hpp>
 
 namespace raytrain {
 
@@ -22,6 +21,9 @@ struct AdadeltaOptions : torch::optim::OptimizerCloneableOptions<AdadeltaOptions
   void serialize(torch::serialize::OutputArchive& archive) const override;
   auto get_lr() const -> double override { return lr(); }
   void set_lr(double lr) override { lr_ = lr; }
+
+  /// Errors: `invalid_config` for one out of range.
+  void validate() const;
 };
 
 /// What `Adadelta` keeps of a parameter.
@@ -42,15 +44,11 @@ struct AdadeltaParamState : torch::optim::OptimizerCloneableParamState<AdadeltaP
 /// Threads: the worker's.
 /// Errors:  `invalid_config` for options out of range; by `step()` `backend` for a sparse gradient.
 /// Source:  M. Zeiler, "ADADELTA: An Adaptive Learning Rate Method", 2012, with the `lr` of PyTorch's.
-class Adadelta : public torch::optim::Optimizer {
+class Adadelta : public detail::GroupedOptimizer<AdadeltaOptions, AdadeltaParamState> {
  public:
-  explicit Adadelta(std::vector<torch::optim::OptimizerParamGroup> groups, AdadeltaOptions const& defaults = {});
-  explicit Adadelta(std::vector<at::Tensor> parameters, AdadeltaOptions const& defaults = {})
-      : Adadelta{std::vector{torch::optim::OptimizerParamGroup{std::move(parameters)}}, defaults} {}
+  using GroupedOptimizer::GroupedOptimizer;
 
   auto step(LossClosure closure = nullptr) -> at::Tensor override;
-  void save(torch::serialize::OutputArchive& archive) const override;
-  void load(torch::serialize::InputArchive& archive) override;
 };
 
 }  // namespace raytrain

@@ -5,10 +5,8 @@
 
 #include <cmath>
 #include <cstdint>
-#include <memory>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include <raytrain/backend/torch/detail/parameter_updates.hpp>
 #include <raytrain/backend/torch/lamb.hpp>
@@ -44,24 +42,14 @@ RAYTRAIN_TORCH_INLINE void LAMBParamState::serialize(torch::serialize::OutputArc
   detail::write_member(archive, "exp_avg_sq", exp_avg_sq());
 }
 
-namespace detail {
-
-RAYTRAIN_TORCH_INLINE void check_options(LAMBOptions const& options) {
-  check_option(options.lr() >= 0, "LAMB", "lr", options.lr(), "0 or more");
-  check_option(std::get<0>(options.betas()) >= 0 && std::get<0>(options.betas()) < 1, "LAMB", "betas",
-               std::get<0>(options.betas()), "from 0 to below 1");
-  check_option(std::get<1>(options.betas()) >= 0 && std::get<1>(options.betas()) < 1, "LAMB", "betas",
-               std::get<1>(options.betas()), "from 0 to below 1");
-  check_option(options.eps() >= 0, "LAMB", "eps", options.eps(), "0 or more");
-  check_option(options.weight_decay() >= 0, "LAMB", "weight_decay", options.weight_decay(), "0 or more");
-}
-
-}  // namespace detail
-
-RAYTRAIN_TORCH_INLINE LAMB::LAMB(std::vector<torch::optim::OptimizerParamGroup> groups, LAMBOptions const& defaults)
-    : Optimizer{std::move(groups), std::make_unique<LAMBOptions>(defaults)} {
-  detail::check_options(defaults);
-  for (auto const& group : param_groups()) detail::check_options(static_cast<LAMBOptions const&>(group.options()));
+RAYTRAIN_TORCH_INLINE void LAMBOptions::validate() const {
+  detail::check_option(lr() >= 0, "LAMB", "lr", lr(), "0 or more");
+  detail::check_option(std::get<0>(betas()) >= 0 && std::get<0>(betas()) < 1, "LAMB", "betas", std::get<0>(betas()),
+                       "from 0 to below 1");
+  detail::check_option(std::get<1>(betas()) >= 0 && std::get<1>(betas()) < 1, "LAMB", "betas", std::get<1>(betas()),
+                       "from 0 to below 1");
+  detail::check_option(eps() >= 0, "LAMB", "eps", eps(), "0 or more");
+  detail::check_option(weight_decay() >= 0, "LAMB", "weight_decay", weight_decay(), "0 or more");
 }
 
 RAYTRAIN_TORCH_INLINE auto LAMB::step(LossClosure closure) -> at::Tensor {
@@ -89,14 +77,6 @@ RAYTRAIN_TORCH_INLINE auto LAMB::step(LossClosure closure) -> at::Tensor {
         parameter.add_(step, -options.lr());
       });
   return loss;
-}
-
-RAYTRAIN_TORCH_INLINE void LAMB::save(torch::serialize::OutputArchive& archive) const {
-  torch::optim::serialize<LAMBParamState, LAMBOptions>(archive, *this);
-}
-
-RAYTRAIN_TORCH_INLINE void LAMB::load(torch::serialize::InputArchive& archive) {
-  torch::optim::serialize<LAMBParamState, LAMBOptions>(archive, *this);
 }
 
 }  // namespace raytrain

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <tuple>
-#include <utility>
-#include <vector>
+
+#include <raytrain/backend/torch/detail/grouped_optimizer.hpp>
 
 namespace raytrain {
 
@@ -29,6 +29,9 @@ struct LAMBOptions : torch::optim::OptimizerCloneableOptions<LAMBOptions> {
   void serialize(torch::serialize::OutputArchive& archive) const override;
   auto get_lr() const -> double override { return lr(); }
   void set_lr(double lr) override { lr_ = lr; }
+
+  /// Errors: `invalid_config` for one out of range.
+  void validate() const;
 };
 
 /// What `LAMB` keeps of a parameter.
@@ -55,15 +58,11 @@ struct LAMBParamState : torch::optim::OptimizerCloneableParamState<LAMBParamStat
 /// Errors:  `invalid_config` for options out of range; by `step()` `backend` for a sparse gradient.
 /// Source:  Y. You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", ICLR 2020,
 ///          algorithm 2, with the identity for its function of the norm.
-class LAMB : public torch::optim::Optimizer {
+class LAMB : public detail::GroupedOptimizer<LAMBOptions, LAMBParamState> {
  public:
-  explicit LAMB(std::vector<torch::optim::OptimizerParamGroup> groups, LAMBOptions const& defaults = {});
-  explicit LAMB(std::vector<at::Tensor> parameters, LAMBOptions const& defaults = {})
-      : LAMB{std::vector{torch::optim::OptimizerParamGroup{std::move(parameters)}}, defaults} {}
+  using GroupedOptimizer::GroupedOptimizer;
 
   auto step(LossClosure closure = nullptr) -> at::Tensor override;
-  void save(torch::serialize::OutputArchive& archive) const override;
-  void load(torch::serialize::InputArchive& archive) override;
 };
 
 }  // namespace raytrain

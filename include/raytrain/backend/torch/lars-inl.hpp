@@ -3,10 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include <raytrain/backend/torch/detail/parameter_updates.hpp>
 #include <raytrain/backend/torch/lars.hpp>
 #include <raytrain/core/inline.hpp>
@@ -37,21 +33,11 @@ RAYTRAIN_TORCH_INLINE void LARSParamState::serialize(torch::serialize::OutputArc
   detail::write_member(archive, "momentum_buffer", momentum_buffer());
 }
 
-namespace detail {
-
-RAYTRAIN_TORCH_INLINE void check_options(LARSOptions const& options) {
-  check_option(options.lr() >= 0, "LARS", "lr", options.lr(), "0 or more");
-  check_option(options.momentum() >= 0, "LARS", "momentum", options.momentum(), "0 or more");
-  check_option(options.weight_decay() >= 0, "LARS", "weight_decay", options.weight_decay(), "0 or more");
-  check_option(options.trust_coefficient() >= 0, "LARS", "trust_coefficient", options.trust_coefficient(), "0 or more");
-}
-
-}  // namespace detail
-
-RAYTRAIN_TORCH_INLINE LARS::LARS(std::vector<torch::optim::OptimizerParamGroup> groups, LARSOptions const& defaults)
-    : Optimizer{std::move(groups), std::make_unique<LARSOptions>(defaults)} {
-  detail::check_options(defaults);
-  for (auto const& group : param_groups()) detail::check_options(static_cast<LARSOptions const&>(group.options()));
+RAYTRAIN_TORCH_INLINE void LARSOptions::validate() const {
+  detail::check_option(lr() >= 0, "LARS", "lr", lr(), "0 or more");
+  detail::check_option(momentum() >= 0, "LARS", "momentum", momentum(), "0 or more");
+  detail::check_option(weight_decay() >= 0, "LARS", "weight_decay", weight_decay(), "0 or more");
+  detail::check_option(trust_coefficient() >= 0, "LARS", "trust_coefficient", trust_coefficient(), "0 or more");
 }
 
 RAYTRAIN_TORCH_INLINE auto LARS::step(LossClosure closure) -> at::Tensor {
@@ -74,14 +60,6 @@ RAYTRAIN_TORCH_INLINE auto LARS::step(LossClosure closure) -> at::Tensor {
         parameter.sub_(state.momentum_buffer());
       });
   return loss;
-}
-
-RAYTRAIN_TORCH_INLINE void LARS::save(torch::serialize::OutputArchive& archive) const {
-  torch::optim::serialize<LARSParamState, LARSOptions>(archive, *this);
-}
-
-RAYTRAIN_TORCH_INLINE void LARS::load(torch::serialize::InputArchive& archive) {
-  torch::optim::serialize<LARSParamState, LARSOptions>(archive, *this);
 }
 
 }  // namespace raytrain

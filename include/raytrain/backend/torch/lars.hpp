@@ -3,8 +3,7 @@
 
 #include <torch/torch.h>
 
-#include <utility>
-#include <vector>
+#include <raytrain/backend/torch/detail/grouped_optimizer.hpp>
 
 namespace raytrain {
 
@@ -24,6 +23,9 @@ struct LARSOptions : torch::optim::OptimizerCloneableOptions<LARSOptions> {
   void serialize(torch::serialize::OutputArchive& archive) const override;
   auto get_lr() const -> double override { return lr(); }
   void set_lr(double lr) override { lr_ = lr; }
+
+  /// Errors: `invalid_config` for one out of range.
+  void validate() const;
 };
 
 /// What `LARS` keeps of a parameter.
@@ -46,15 +48,11 @@ struct LARSParamState : torch::optim::OptimizerCloneableParamState<LARSParamStat
 /// Threads: the worker's.
 /// Errors:  `invalid_config` for options out of range; by `step()` `backend` for a sparse gradient.
 /// Source:  Y. You, I. Gitman, B. Ginsburg, "Large Batch Training of Convolutional Networks", 2017, algorithm 1.
-class LARS : public torch::optim::Optimizer {
+class LARS : public detail::GroupedOptimizer<LARSOptions, LARSParamState> {
  public:
-  explicit LARS(std::vector<torch::optim::OptimizerParamGroup> groups, LARSOptions const& defaults = {});
-  explicit LARS(std::vector<at::Tensor> parameters, LARSOptions const& defaults = {})
-      : LARS{std::vector{torch::optim::OptimizerParamGroup{std::move(parameters)}}, defaults} {}
+  using GroupedOptimizer::GroupedOptimizer;
 
   auto step(LossClosure closure = nullptr) -> at::Tensor override;
-  void save(torch::serialize::OutputArchive& archive) const override;
-  void load(torch::serialize::InputArchive& archive) override;
 };
 
 }  // namespace raytrain
