@@ -4,6 +4,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -97,6 +98,12 @@ struct Resources {
   std::vector<NamedResource> custom{};
 };
 
+struct Collectives;
+struct WaitLimits;
+
+/// Makes the collectives of workers that are threads, anew for each attempt.
+using MakeCollectives = std::function<Collectives(WorldSize, WaitLimits)>;
+
 /// How many workers, where, and with what.
 struct ScalingConfig {
   static constexpr std::int64_t max_workers = 4096;  ///< Thread workers of one process.
@@ -124,6 +131,11 @@ struct ScalingConfig {
   /// other bits. TorchBackend and MpiBackend; others refuse it.
   int virtual_shards = 0;
   Reduction reduction = Reduction::automatic;  ///< Between hosts; on one host values are combined in rank order.
+  /// A collective of your own for workers that are threads, as `[](WorldSize size, WaitLimits limits) -> Collectives`:
+  /// the group of a world of `size` workers, and what makes each one's collective, on its own thread. What either
+  /// throws ends the run as a worker's failure does. Empty: `local_collectives`, raytrain's own. Other workers have the
+  /// collectives of their launch.
+  MakeCollectives collectives{};
   bool pin_cpus = false;  ///< Binds worker r to cores r * cpus ... of this process's cores, wrapping around.
 
   /// What starts a job for `Launch::mpirun`, before `-n N` and this program with its arguments: {"mpirun",

@@ -76,7 +76,7 @@ RAYTRAIN_INLINE void Job::start_worker(WorkerMain main, WorkerLink& link,
   try {
     worker_ = std::jthread{[this, main = std::move(main), &link] {
       cores_->take(placement_);
-      main(Worker{link, world_->group, std::move(world_->collective)});
+      main({link, world_->group, [this] { return std::move(world_->collective); }});
     }};
   } catch (std::system_error const& error) {
     throw Error{Errc::worker_failed, "starting the worker of rank " + std::to_string(rank().value),

@@ -27,7 +27,7 @@ struct Room {
 struct Worker {
   WorkerLink& link;
   std::shared_ptr<CollectiveGroup> group;  ///< Its collective's; never null.
-  std::unique_ptr<Collective> collective;  ///< Never null.
+  std::function<std::unique_ptr<Collective>()> make_collective;  ///< Called once, on the worker's thread.
 };
 
 /// What every worker runs, on its own thread. Must not throw: a failure is a `Failed` message.

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/collective/collective_group.hpp>
+#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -32,7 +34,7 @@ RAYTRAIN_INLINE void ThreadLauncher::resize(WorldSize size) {
 }
 
 RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
-  auto const collectives = make_collectives_(size_, std::move(what.limits));
+  auto const collectives = made_collectives(std::move(what.limits));
   end_threads();
   links_.clear();
   for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
@@ -54,7 +56,7 @@ RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
         latch->open.wait(StartLatch::closed);
         if (latch->open == StartLatch::cancelled) return;
         cores_.take(worker->placement());
-        main(Worker{*worker, collectives.group, collectives.collective_of(worker->placement().world_rank)});
+        main({*worker, collectives.group, [&] { return collectives.collective_of(worker->placement().world_rank); }});
       });
     }
   } catch (std::system_error const& error) {
@@ -70,6 +72,20 @@ RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
     throw;
   }
   latch->set(StartLatch::opened);
+}
+
+RAYTRAIN_INLINE auto ThreadLauncher::made_collectives(WaitLimits limits) const -> Collectives {
+  auto collectives = make_collectives_(size_, std::move(limits));
+  if (collectives.group == nullptr || collectives.group->size() != size_ || !collectives.collective_of) {
+    throw Error{Errc::invalid_config, "ScalingConfig::collectives",
+                "must make a group of " + std::to_string(size_.value) + " workers and what makes their collectives (got " +
+                    (collectives.group == nullptr ? "no group"
+                     : !collectives.collective_of ? "nothing that makes them"
+                                                  : "a group of " + std::to_string(collectives.group->size().value)) +
+                    ")",
+                "return {group, [group](Rank rank) { ... }} with a group of as many as it is called with"};
+  }
+  return collectives;
 }
 
 RAYTRAIN_INLINE void ThreadLauncher::tell(ControllerMessage const& message) {

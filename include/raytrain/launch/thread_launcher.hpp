@@ -2,15 +2,12 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include <raytrain/collective/collective_group.hpp>
-#include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/detail/worker_cores.hpp>
@@ -22,8 +19,6 @@ namespace raytrain {
 /// Workers are threads of this process, which exchange arrays by `make_collectives`.
 class ThreadLauncher final : public Launcher {
  public:
-  using MakeCollectives = std::function<Collectives(WorldSize, WaitLimits)>;
-
   ThreadLauncher(ScalingConfig const& scaling, MakeCollectives make_collectives)
       : scaling_{scaling},
         range_{detail::range_on_cores(scaling)},
@@ -52,6 +47,7 @@ class ThreadLauncher final : public Launcher {
     void set(State state);
   };
 
+  [[nodiscard]] auto made_collectives(WaitLimits limits) const -> Collectives;
   void end_threads() noexcept { threads_.clear(); }
 
   ScalingConfig scaling_;

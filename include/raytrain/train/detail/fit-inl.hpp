@@ -28,6 +28,9 @@ auto fit_here(FitPlan const& plan) -> Result;
 
 [[nodiscard]] auto runs_on_ranks(FitPlan const& plan) -> bool;
 
+/// Errors: `invalid_config` for collectives of the program's own where workers are no threads.
+void check_collectives(FitPlan const& plan);
+
 /// Errors: `invalid_config` where raytrain starts no process that could have variables of its own.
 void check_env(RunConfig const& run, bool on_ranks);
 
@@ -46,6 +49,7 @@ RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {
 /// As what this process is.
 RAYTRAIN_INLINE auto fit_here(FitPlan const& plan) -> Result {
   auto const launch = plan.scaling.launch;
+  check_collectives(plan);
   if (launch == Launch::mpirun) (void)rendezvous_of_program();
   if (launch == Launch::processes || launch == Launch::mpirun) {
     if (auto const& start = worker_start()) return fit_in_worker_process(plan, *start);
@@ -71,6 +75,16 @@ RAYTRAIN_INLINE auto runs_on_ranks(FitPlan const& plan) -> bool {
   if (launch != Launch::automatic) return launch == Launch::ranks;
   auto const environment = job_environment();
   return (environment && environment->size.value > 1) || plan.default_launch == Launch::ranks;
+}
+
+RAYTRAIN_INLINE void check_collectives(FitPlan const& plan) {
+  auto const launch = plan.scaling.launch;
+  auto const in_processes = launch == Launch::processes || launch == Launch::mpirun;
+  if (!plan.scaling.collectives || !(in_processes || runs_on_ranks(plan))) return;
+  throw Error{Errc::invalid_config, "ScalingConfig::collectives",
+              std::string{"makes collectives of threads, and workers are "} +
+                  (launch == Launch::processes ? "processes" : "MPI ranks"),
+              "write .launch = Launch::threads, or leave it out"};
 }
 
 RAYTRAIN_INLINE void check_env(RunConfig const& run, bool on_ranks) {

@@ -88,7 +88,7 @@ RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan) -> Result {
   ExitGuard const exit_guard;
   auto scaling = plan.one_worker_on_threads ? in_one_thread(plan.scaling) : plan.scaling;
   BackendInUse const backend{plan};
-  ThreadLauncher launcher{scaling, local_collectives};
+  ThreadLauncher launcher{scaling, scaling.collectives ? scaling.collectives : MakeCollectives{local_collectives}};
   auto const start_backend = [&] {
     scaling.num_workers = launcher.size().value;
     backend.start(scaling);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <stop_token>
 #include <utility>
 
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
@@ -30,6 +32,14 @@ RAYTRAIN_INLINE ChildEnd::~ChildEnd() {
   ::_exit(EXIT_FAILURE);
 }
 
+inline auto made_collective(Worker const& worker) -> std::unique_ptr<Collective> {
+  auto collective = worker.make_collective();
+  if (collective != nullptr) return collective;
+  throw Error{Errc::invalid_config, "ScalingConfig::collectives",
+              fmt::format("made no collective for rank {}", worker.link.placement().world_rank.value),
+              "make one for each rank"};
+}
+
 RAYTRAIN_INLINE void run_worker(Worker worker, std::shared_ptr<RunShared const> const& run,
                                 std::function<bool(WorkerSetup)> const& training) noexcept {
   auto& link = worker.link;
@@ -42,7 +52,7 @@ RAYTRAIN_INLINE void run_worker(Worker worker, std::shared_ptr<RunShared const> 
   try {
     auto const stopped = [&] {
       HangWatch::Watched const watched{run->hang_watch, link};
-      return training(WorkerSetup{link, run, group, std::move(worker.collective)});
+      return training(WorkerSetup{link, run, group, made_collective(worker)});
     }();
     Finished finished{rank, stopped};
     auto const calls = group->calls_made();
