@@ -176,6 +176,13 @@ TEST_CASE("a group's own rate and trust ratio count for its parameters alone") {
   optimizer.step();
   CHECK(torch::allclose(first, torch::full({2}, 0.99F)));
   CHECK(torch::allclose(second, torch::full({2}, -0.5F)));
+
+  auto const third = torch::ones({2}, torch::requires_grad());
+  third.mutable_grad() = torch::full({2}, 3.0F);
+  optimizer.add_param_group(
+      {Tensors{third}, std::make_unique<LARSOptions>(LARSOptions{0.25}.momentum(0).trust_ratio(false))});
+  optimizer.step();
+  CHECK(torch::allclose(third, torch::full({2}, 0.25F)));
 }
 
 TEST_CASE("an option out of range is refused, and the message names it") {
