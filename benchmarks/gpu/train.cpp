@@ -197,7 +197,7 @@ auto mlp_rate(int workers, GpuExchange exchange) -> double {
 }
 
 void sharing_workers() {
-  for (auto const& [exchange, name] : {std::pair{GpuExchange::automatic, "automatic"}, {GpuExchange::host, "host"}}) {
+  for (auto const& [exchange, name] : {std::pair{GpuExchange::automatic, "automatic"}, {GpuExchange::cpu, "host"}}) {
     double of_one = 0;
     for (auto const workers : {1, 2, 4}) {
       auto const rate = mlp_rate(workers, exchange);

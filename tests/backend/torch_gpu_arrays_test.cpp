@@ -33,7 +33,7 @@ namespace {
 
 auto tested_device() -> at::Device { return has_real_gpu() ? at::Device{at::kCUDA, 0} : at::Device{at::kCPU}; }
 
-/// Takes arrays of the host, as the tests have them, to the device and back around each operation.
+/// Takes arrays in CPU memory, as the tests have them, to the device and back around each operation.
 class Mirrored final : public raytrain::Collective {
  public:
   explicit Mirrored(std::unique_ptr<raytrain::Collective> arrays) : arrays_{std::move(arrays)} {

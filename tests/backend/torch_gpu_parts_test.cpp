@@ -302,7 +302,8 @@ TEST_CASE("a layer of SyncBatchNorm on a device is that of the CPU, but for roun
   check_on_devices(WorldSize{2}, {}, {.relative = 1e-4, .absolute = 1e-5}, normalized);
 }
 
-TEST_CASE("a layer of SyncBatchNorm on a GPU goes through the host where the collective takes no arrays of a device") {
+TEST_CASE(
+    "a layer of SyncBatchNorm on a GPU goes through CPU memory where the collective takes no arrays of a device") {
   if (is_without_gpu()) return;
   auto const expected = made_by_workers(WorldSize{2}, torch::kCPU, false, normalized);
   auto const made = made_by_workers(WorldSize{2}, gpu, false, normalized);

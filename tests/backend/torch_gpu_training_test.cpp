@@ -140,9 +140,9 @@ TEST_CASE("workers that share a GPU train as they do on the CPU") {
   }
 }
 
-TEST_CASE("gradients of a GPU that are exchanged through the host train as those on the CPU") {
+TEST_CASE("gradients of a GPU that are exchanged through CPU memory train as those on the CPU") {
   Gpus const gpus;
-  check_same(trained({.workers = 3, .exchange = GpuExchange::host}), trained({.workers = 3, .on_gpu = false}));
+  check_same(trained({.workers = 3, .exchange = GpuExchange::cpu}), trained({.workers = 3, .on_gpu = false}));
 }
 
 TEST_CASE("gradients of a GPU that are exchanged during a backward train as those that are exchanged behind it") {
@@ -151,8 +151,7 @@ TEST_CASE("gradients of a GPU that are exchanged during a backward train as thos
   for (auto const overlap : {Overlap::on, Overlap::measured}) {
     check_same(trained({.options = {.bucket_bytes = 512, .overlap = overlap}}), behind);
   }
-  check_same(trained({.options = {.bucket_bytes = 512, .overlap = Overlap::on}, .exchange = GpuExchange::host}),
-             behind);
+  check_same(trained({.options = {.bucket_bytes = 512, .overlap = Overlap::on}, .exchange = GpuExchange::cpu}), behind);
 }
 
 TEST_CASE("batches are accumulated on a GPU as on the CPU") {
@@ -163,7 +162,7 @@ TEST_CASE("batches are accumulated on a GPU as on the CPU") {
 TEST_CASE("a sharded optimizer of a GPU makes the same steps as a whole one") {
   Gpus const gpus;
   check_same(trained({.is_sharded = true}), trained({}));
-  check_same(trained({.is_sharded = true, .exchange = GpuExchange::host}), trained({}));
+  check_same(trained({.is_sharded = true, .exchange = GpuExchange::cpu}), trained({}));
 }
 
 TEST_CASE("a training on a GPU goes on from a checkpoint of the CPU, and the reverse") {

@@ -69,8 +69,8 @@ TEST_CASE("every type that LibTorch has is handed over as it is") {
 
 TEST_CASE("copies to the CPU hand over the very tensor that was filled, in memory that is not pinned") {
   raytrain::detail::DeviceCopies const copies{torch::kCPU};
-  CHECK_FALSE(copies.host_options().pinned_memory());
-  auto const filled = torch::ones({3}, copies.host_options());
+  CHECK_FALSE(copies.cpu_options().pinned_memory());
+  auto const filled = torch::ones({3}, copies.cpu_options());
   CHECK(copies.to_device(filled).is_same(filled));
 }
 

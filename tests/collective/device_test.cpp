@@ -65,7 +65,7 @@ TEST_CASE("a worker's collective can be one of a shared device, with arrays on i
     CHECK(value == 3);
     CHECK(refusal([&] {
             collective.all_reduce(std::span{&value, 1}, ReduceOp::sum);
-          }).find("got memory of the host") != std::string::npos);
+          }).find("got memory of the CPU") != std::string::npos);
   }));
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("a collective of a device is refused without a group, and with a rank 
         }).find("rank must be below 2 (got 2)") != std::string::npos);
 }
 
-TEST_CASE("memory of the host, or of another device, is refused by the name of the argument, and the group works on") {
+TEST_CASE("CPU memory, or that of another device, is refused by the name of the argument, and the group works on") {
   fake_gpu::reset();
   auto const group = std::make_shared<DeviceGroup>(WorldSize{1}, 1);
   DeviceCollective collective{group, Rank{0}};
@@ -105,12 +105,12 @@ TEST_CASE("memory of the host, or of another device, is refused by the name of t
   CHECK(
       refusal([&] { collective.all_reduce(std::span{host}, ReduceOp::sum); }) ==
       "invalid_call: all_reduce(3 x float32, sum) on rank 0: values must lie in the memory of device 1 (got memory of "
-      "the host); copy it there by cudaMemcpy, or use LocalCollective for arrays of the host");
+      "the CPU); copy it there by cudaMemcpy, or use LocalCollective for arrays in CPU memory");
   Floats elsewhere{3};
   CHECK(
       refusal([&] { collective.scatter(std::span<float const>{host}, elsewhere.span(), Rank{0}); }) ==
       "invalid_call: scatter(3 x float32, root 0) on rank 0: all must lie in the memory of device 1 (got memory of the "
-      "host); copy it there by cudaMemcpy, or use LocalCollective for arrays of the host");
+      "CPU); copy it there by cudaMemcpy, or use LocalCollective for arrays in CPU memory");
   CHECK(refusal([&] { collective.broadcast(elsewhere.span(), Rank{0}); }) ==
         "invalid_call: broadcast(3 x float32, root 0) on rank 0: values must lie in the memory of device 1 (got memory "
         "of device 0); give the collective the device of its arrays");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA and NCCL as far as raytrain calls them, on the host: for tests where there is no GPU. Device memory is host
+// CUDA and NCCL as far as raytrain calls them, on the CPU: for tests where there is no GPU. Device memory is CPU
 // memory that is known to be a device's; a stream is a queue of work that is done while somebody asks for an event;
 // NCCL's kernels come onto the stream only after the communicator was asked often enough, as non-blocking ones do.
 #pragma once

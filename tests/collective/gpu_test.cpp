@@ -56,7 +56,7 @@ TEST_CASE("an abort ends within 100 ms the wait for a rank that never comes") {
   CHECK(std::chrono::duration_cast<std::chrono::milliseconds>(took).count() <= 100);
 }
 
-TEST_CASE("managed memory is taken, pinned and ordinary memory of the host is refused") {
+TEST_CASE("managed memory is taken, pinned and ordinary CPU memory is refused") {
   auto const group = std::make_shared<NcclGroup>(NcclId::create(), raytrain::WorldSize{1});
   NcclCollective collective{group, Rank{0}};
   void* managed = nullptr;
@@ -69,7 +69,7 @@ TEST_CASE("managed memory is taken, pinned and ordinary memory of the host is re
   for (auto* const memory : {static_cast<float*>(pinned), ordinary.data()}) {
     CHECK(refusal([&] {
             collective.all_reduce(std::span{memory, 100}, ReduceOp::sum);
-          }).find("got memory of the host") != std::string::npos);
+          }).find("got memory of the CPU") != std::string::npos);
   }
   REQUIRE(cudaFreeHost(pinned) == cudaSuccess);
   collective.barrier();

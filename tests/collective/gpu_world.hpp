@@ -26,8 +26,8 @@
 
 namespace gpu_world {
 
-/// Device memory that holds what these arrays of the host hold. Arrays that overlap there overlap here in the same way,
-/// and each begins at a place that is as odd.
+/// Device memory that holds what these arrays in CPU memory hold. Arrays that overlap there overlap here in the same
+/// way, and each begins at a place that is as odd.
 class Mirror {
  public:
   explicit Mirror(std::vector<std::span<std::byte const>> arrays) {
@@ -83,9 +83,9 @@ class Mirror {
 
 /// A collective of device arrays, as one of host arrays.
 template <class C>
-class OnHost final : public raytrain::Collective {
+class OnCpu final : public raytrain::Collective {
  public:
-  explicit OnHost(C collective) : collective_{std::move(collective)} {}
+  explicit OnCpu(C collective) : collective_{std::move(collective)} {}
 
   [[nodiscard]] auto rank() const noexcept -> raytrain::Rank override { return collective_.rank(); }
   [[nodiscard]] auto size() const noexcept -> raytrain::WorldSize override { return collective_.size(); }
@@ -149,7 +149,7 @@ struct DeviceWorld {
   template <class Work>
   static auto outcomes(std::shared_ptr<Group> const& group, Work const& work) -> std::vector<std::exception_ptr> {
     return gpu_world::outcomes(*group, [&](raytrain::Rank rank) {
-      gpu_world::OnHost collective{raytrain::DeviceCollective{group, rank}};
+      gpu_world::OnCpu collective{raytrain::DeviceCollective{group, rank}};
       work(collective);
     });
   }
@@ -184,7 +184,7 @@ struct NcclWorld {
     return gpu_world::outcomes(*group, [&](raytrain::Rank rank) {
       auto const device = static_cast<int>(rank.value);
       REQUIRE(cudaSetDevice(device) == cudaSuccess);
-      gpu_world::OnHost collective{raytrain::NcclCollective{group, rank, {.device = device}}};
+      gpu_world::OnCpu collective{raytrain::NcclCollective{group, rank, {.device = device}}};
       work(collective);
     });
   }

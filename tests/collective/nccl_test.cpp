@@ -35,7 +35,7 @@ using raytrain::testing::refusal;
 
 namespace {
 
-using Host = gpu_world::OnHost<NcclCollective>;
+using Host = gpu_world::OnCpu<NcclCollective>;
 
 auto new_group(std::uint32_t size, NcclOptions options = {}) -> std::shared_ptr<NcclGroup> {
   fake_gpu::reset();
@@ -134,14 +134,14 @@ TEST_CASE("ranks that end well destroy their communicators, and give back all th
   CHECK(fake_gpu::leaked() == 0);
 }
 
-TEST_CASE("memory of the host, or of another device, is refused by its name in the call, and the group works on") {
+TEST_CASE("CPU memory, or that of another device, is refused by its name in the call, and the group works on") {
   auto const group = new_group(1);
   NcclCollective collective{group, Rank{0}, {.device = 1}};
   std::vector<float> host(3);
   CHECK(
       refusal([&] { collective.reduce_scatter(std::span<float const>{host}, std::span{host}, ReduceOp::sum); }) ==
       "invalid_call: reduce_scatter(3 x float32, sum) on rank 0: all must lie in the memory of device 1 (got memory of "
-      "the host); copy it there by cudaMemcpy, or use LocalCollective for arrays of the host");
+      "the CPU); copy it there by cudaMemcpy, or use LocalCollective for arrays in CPU memory");
   collective.barrier();
 }
 
@@ -239,7 +239,7 @@ TEST_CASE("a worker's collective can be one of NCCL, with arrays on the device a
     CHECK(value == 0);
     CHECK(refusal([&] {
             collective.all_reduce(std::span{&value, 1}, ReduceOp::sum);
-          }).find("got memory of the host") != std::string::npos);
+          }).find("got memory of the CPU") != std::string::npos);
   }));
 }
 

@@ -72,7 +72,7 @@ class NcclCollective final : public detail::DeviceModel {
     // To have it before any rank of this process has a kernel that waits for others: see `reserve`.
     auto const largest_bytes =
         std::max(sizeof(CallHeader), std::min(std::size_t{size().value}, std::size_t{64}) * sizeof(std::size_t));
-    (void)headers_on_host_.at_least((size().value + std::size_t{1}) * largest_bytes);
+    (void)headers_on_cpu_.at_least((size().value + std::size_t{1}) * largest_bytes);
     (void)headers_on_device_.at_least(size().value * largest_bytes);
     guarded([&] {
       if (group_->aborted_.load()) throw Stopped{};
@@ -247,10 +247,10 @@ class NcclCollective final : public detail::DeviceModel {
         stop_agreed_ || std::ranges::any_of(headers_, [](CallHeader const& each) { return each.wants_stop != 0; });
   }
 
-  /// An all_gather of arrays on the host.
+  /// An all_gather of arrays in CPU memory.
   template <class T>
   void exchange(Call const& call, std::span<T const> mine, std::span<T> all) {
-    auto* const sent = headers_on_host_.at_least(mine.size_bytes() + all.size_bytes());
+    auto* const sent = headers_on_cpu_.at_least(mine.size_bytes() + all.size_bytes());
     auto* const received = sent + mine.size_bytes();
     auto* const gathered = headers_on_device_.at_least(all.size_bytes());
     auto* const own = gathered + rank_.value * mine.size_bytes();
@@ -469,7 +469,7 @@ class NcclCollective final : public detail::DeviceModel {
   detail::DeviceEvent done_;
   std::uint64_t growths_ = 0;
   std::size_t reserved_bytes_ = 0;
-  detail::PinnedBuffer headers_on_host_;
+  detail::PinnedBuffer headers_on_cpu_;
   detail::DeviceBuffer headers_on_device_;
   detail::DeviceBuffer pieces_;
   detail::NcclCommunicator communicator_;  // Last: it ends while the memory is there that it works on.

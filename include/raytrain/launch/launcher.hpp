@@ -26,7 +26,7 @@ struct Room {
 /// What a launcher gives to each worker.
 struct Worker {
   WorkerLink& link;
-  std::shared_ptr<CollectiveGroup> group;  ///< Its collective's; never null.
+  std::shared_ptr<CollectiveGroup> group;                        ///< Its collective's; never null.
   std::function<std::unique_ptr<Collective>()> make_collective;  ///< Called once, on the worker's thread.
 };
 

@@ -78,7 +78,8 @@ RAYTRAIN_INLINE auto ThreadLauncher::made_collectives(WaitLimits limits) const -
   auto collectives = make_collectives_(size_, std::move(limits));
   if (collectives.group == nullptr || collectives.group->size() != size_ || !collectives.collective_of) {
     throw Error{Errc::invalid_config, "ScalingConfig::collectives",
-                "must make a group of " + std::to_string(size_.value) + " workers and what makes their collectives (got " +
+                "must make a group of " + std::to_string(size_.value) +
+                    " workers and what makes their collectives (got " +
                     (collectives.group == nullptr ? "no group"
                      : !collectives.collective_of ? "nothing that makes them"
                                                   : "a group of " + std::to_string(collectives.group->size().value)) +

@@ -30,9 +30,9 @@ namespace raytrain::detail {
 /// rounding, becomes 0. One element after the other: the same bits with any number of threads.
 RAYTRAIN_TORCH_INLINE void orthonormalize(at::Tensor const& matrix) {
   if (!matrix.is_cpu()) {
-    auto const on_host = matrix.cpu();
-    orthonormalize(on_host);
-    matrix.copy_(on_host);
+    auto const on_cpu = matrix.cpu();
+    orthonormalize(on_cpu);
+    matrix.copy_(on_cpu);
     return;
   }
   constexpr auto rounding = 1e-10;  // of squares

@@ -54,7 +54,7 @@ struct PowerSGDState {
 /// too much, or too little, once.
 ///
 /// Cost: a copy of the gradients in memory, and another one of a bucket's while it is exchanged; three products of
-///       matrices a gradient. On a GPU the copy that stays is in the host's memory, for checkpoints: each step brings
+///       matrices a gradient. On a GPU the copy that stays is in CPU memory, for checkpoints: each step brings
 ///       it there and back, for which the program waits.
 /// Errors: `backend` in the first step for a state of another model, or rank.
 /// Source: T. Vogels, S. P. Karimireddy, M. Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed

@@ -236,9 +236,9 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::gather_state() const -> std::option
     for (auto const& [name, value] : states[i].values) own.back().members.push_back({name, value, 0});
     for (auto const& [name, tensor] : states[i].tensors) {
       own.back().members.push_back({name, "", static_cast<std::int32_t>(tensor.scalar_type())});
-      auto const on_host = tensor.cpu();
-      auto const* const at = static_cast<std::uint8_t const*>(on_host.data_ptr());
-      bytes.insert(bytes.end(), at, at + on_host.nbytes());
+      auto const on_cpu = tensor.cpu();
+      auto const* const at = static_cast<std::uint8_t const*>(on_cpu.data_ptr());
+      bytes.insert(bytes.end(), at, at + on_cpu.nbytes());
     }
   }
   auto const all = detail::all_gather_objects(*collective_, own);

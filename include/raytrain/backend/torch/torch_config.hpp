@@ -7,10 +7,10 @@ namespace raytrain {
 
 /// How gradients and buffers on GPUs get from one worker to the others.
 enum class GpuExchange : std::uint8_t {
-  automatic,      ///< `shared_device` or `nccl` where that is possible, else `host`.
+  automatic,      ///< `shared_device` or `nccl` where that is possible, else `cpu`.
   shared_device,  ///< Within the memory of the one GPU that all workers share, which are threads of one process.
   nccl,           ///< By NCCL, between workers with GPUs of their own: threads, processes or ranks.
-  host,           ///< Through the memory of the host, by the collective that workers on the CPU use.
+  cpu,            ///< Through CPU memory, by the collective that workers on the CPU use.
 };
 
 /// Settings of `TorchBackend`.

@@ -53,7 +53,7 @@ RAYTRAIN_TORCH_INLINE auto TorchBatch::operator[](std::string_view column) const
   auto const& source = find_column(rows_.columns(), column);
   std::vector<std::int64_t> shape{size()};
   for (auto const extent : source.row_shape()) shape.push_back(static_cast<std::int64_t>(extent));
-  auto const options = copies_ != nullptr ? copies_->host_options() : at::TensorOptions{};
+  auto const options = copies_ != nullptr ? copies_->cpu_options() : at::TensorOptions{};
   auto tensor = torch::empty(shape, options.dtype(detail::torch_type(source)));
   rows_.gather(source, std::span{static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()});
   return copies_ != nullptr ? copies_->to_device(tensor) : tensor;

@@ -149,10 +149,10 @@ class GrowingBuffer {
 
 /// On the current device.
 using DeviceBuffer = GrowingBuffer<&cudaMalloc, &cudaFree>;
-/// On the host, where the device can reach it by itself.
+/// In CPU memory, where the device can reach it by itself.
 using PinnedBuffer = GrowingBuffer<&cudaMallocHost, &cudaFreeHost>;
 
-/// Zeros on the device, as of what comes next on the stream and for the host.
+/// Zeros on the device, as of what comes next on the stream and for the CPU.
 ///
 /// Errors: `std::bad_alloc` when there is no room, `backend`.
 [[nodiscard]] inline auto allocate_on_device(int device, std::size_t bytes, cudaStream_t stream)

@@ -53,9 +53,8 @@ RAYTRAIN_INLINE void ArgumentChecks::check_root(Rank root) const {
 }
 
 RAYTRAIN_INLINE void ArgumentChecks::refuse_device_memory(char const* name) const {
-  throw Error{Errc::invalid_call, attempted(),
-              std::string{name} + " must be in the host's memory (got memory of a GPU)",
-              "copy it to the host, or use NcclCollective or DeviceCollective"};
+  throw Error{Errc::invalid_call, attempted(), std::string{name} + " must be in CPU memory (got memory of a GPU)",
+              "copy it to CPU memory, or use NcclCollective or DeviceCollective"};
 }
 
 RAYTRAIN_INLINE auto ArgumentChecks::attempted() const -> std::string {

@@ -15,7 +15,7 @@
 
 namespace raytrain::detail {
 
-/// Tells memory of a GPU from memory of the host, which no address shows. It asks CUDA's driver, once this program has
+/// Tells memory of a GPU from CPU memory, which no address shows. It asks CUDA's driver, once this program has
 /// loaded it; before that there is none of that memory.
 ///
 /// Cost: before that, 30 ns for an array above `small_bytes`. Of smaller ones only every 64th looks for the driver,

@@ -173,7 +173,7 @@ class NcclCommunicator {
 
   [[nodiscard]] auto get() const noexcept -> ncclComm_t { return comm_; }
 
-  /// Whether the last call has done its part on the host: only then are its kernels on the stream, and may the next
+  /// Whether the last call has done its part on the CPU: only then are its kernels on the stream, and may the next
   /// call come.
   ///
   /// Errors: `backend` for what went wrong since the start, on other ranks too.

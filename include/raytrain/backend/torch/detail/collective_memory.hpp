@@ -17,7 +17,7 @@ namespace raytrain::detail {
   return collective.takes_device_arrays() ? device : torch::Device{torch::kCPU};
 }
 
-/// The elements of a contiguous tensor, for a collective: on a device not for the host.
+/// The elements of a contiguous tensor, for a collective: on a device not for the CPU.
 template <class T>
 [[nodiscard]] auto elements_of(at::Tensor const& tensor) -> std::span<T> {
   return {static_cast<T*>(tensor.data_ptr()), static_cast<std::size_t>(tensor.numel())};

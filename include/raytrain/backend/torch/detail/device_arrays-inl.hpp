@@ -69,7 +69,7 @@ RAYTRAIN_TORCH_INLINE void exchange_through_memory(Task const& task, Collective&
 }
 
 RAYTRAIN_TORCH_INLINE void divide(at::Tensor const& sum, std::size_t ranks) {
-  // On the device: by a number of the host CUDA would multiply with its reciprocal.
+  // On the device: by a number of the CPU's CUDA would multiply with its reciprocal.
   auto const divisor = at::full({}, static_cast<std::int64_t>(ranks), sum.options());
   sum.is_floating_point() ? sum.div_(divisor) : sum.div_(divisor, "trunc");
 }
@@ -111,10 +111,9 @@ RAYTRAIN_TORCH_INLINE auto DeviceArrays::start(Task const& task) -> Pending {
     try {
       (void)at::globalContext().getDeviceFromPtr(const_cast<std::byte*>(array), device_.type());
     } catch (c10::Error const&) {
-      throw Error{
-          Errc::invalid_call, to_string(task.call) + " on rank " + std::to_string(rank().value),
-          "an array is in the memory of the host, and this collective takes those in the memory of " + device_.str(),
-          "give it the data_ptr() of a tensor there, or use ctx.collective()"};
+      throw Error{Errc::invalid_call, to_string(task.call) + " on rank " + std::to_string(rank().value),
+                  "an array is in CPU memory, and this collective takes those in the memory of " + device_.str(),
+                  "give it the data_ptr() of a tensor there, or use ctx.collective()"};
     }
   }
   perform(task);

@@ -18,12 +18,12 @@ RAYTRAIN_TORCH_INLINE DeviceCopies::DeviceCopies(torch::Device device) : device_
   stream_ = devices.getStreamFromGlobalPool(device_);
 }
 
-RAYTRAIN_TORCH_INLINE auto DeviceCopies::to_device(at::Tensor const& on_host) const -> at::Tensor {
-  if (!stream_) return on_host;
+RAYTRAIN_TORCH_INLINE auto DeviceCopies::to_device(at::Tensor const& on_cpu) const -> at::Tensor {
+  if (!stream_) return on_cpu;
   auto const computing = c10::impl::VirtualGuardImpl{device_.type()}.getStream(device_);
   auto const copied = [&] {
     c10::StreamGuard const copying{*stream_};
-    return on_host.to(device_, /*non_blocking=*/true);
+    return on_cpu.to(device_, /*non_blocking=*/true);
   }();
   c10::Event is_there{device_.type()};
   is_there.record(*stream_);

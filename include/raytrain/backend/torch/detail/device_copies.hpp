@@ -17,16 +17,16 @@ class DeviceCopies {
   /// Errors: `c10::Error` for a device that is not there.
   explicit DeviceCopies(torch::Device device);
 
-  /// Of tensors to be filled on the host: in pinned memory, from which a device copies by itself.
-  [[nodiscard]] auto host_options() const -> at::TensorOptions {
+  /// Of tensors to be filled on the CPU: in pinned memory, from which a device copies by itself.
+  [[nodiscard]] auto cpu_options() const -> at::TensorOptions {
     return at::TensorOptions{}.pinned_memory(stream_.has_value());
   }
 
-  /// What is in a tensor of `host_options`, which the caller does not change any more.
+  /// What is in a tensor of `cpu_options`, which the caller does not change any more.
   ///
   /// Errors: `c10::Error` when the device's memory is full.
   /// Cost:   does not wait for the device.
-  [[nodiscard]] auto to_device(at::Tensor const& on_host) const -> at::Tensor;
+  [[nodiscard]] auto to_device(at::Tensor const& on_cpu) const -> at::Tensor;
 
  private:
   torch::Device device_;

@@ -27,7 +27,7 @@ namespace raytrain::detail {
 /// A gradient that somebody keeps beyond `zero_grad(true)` keeps its values, as in one process: it gets memory of its
 /// own before its part of the array is used again.
 ///
-/// Where a worker trains on a device, the array is in its memory, and marks and numbers are apart from it on the host,
+/// Where a worker trains on a device, the array is in its memory, and marks and numbers are apart from it on the CPU,
 /// which looks at them without waiting for the device.
 ///
 /// Threads: the worker's. The memory lives as long as a gradient in it does.
@@ -102,7 +102,7 @@ class GradientArena {
     }
   }
 
-  /// Calls `action` with the marks and numbers of each element type in use, a span of float or double on the host.
+  /// Calls `action` with the marks and numbers of each element type in use, a span of float or double in CPU memory.
   template <class Action>
   void for_each_count(Action const& action) {
     for (auto const& flat : flats_) {

@@ -28,8 +28,8 @@ RAYTRAIN_TORCH_INLINE auto JoinedBatch::moments_of(at::Tensor const& x, Pass pas
   auto const gathered = at::empty({own.numel() * collective_.size().value}, options);
   set_tag(pass);
   collective_.all_gather(elements_of<double const>(own), elements_of<double>(gathered));
-  auto const on_host = gathered.cpu();
-  auto const all = elements_of<double const>(on_host);
+  auto const on_cpu = gathered.cpu();
+  auto const all = elements_of<double const>(on_cpu);
 
   std::vector<double> mean(channels);
   std::vector<double> squares(channels);  // of the distances from the mean, summed up

@@ -61,7 +61,7 @@ RAYTRAIN_TORCH_INLINE void NcclLibrary::check(int result, std::string const& att
   if (last != nullptr && *last != '\0') happened += std::string{": "} + last;
   throw Error{Errc::backend, attempted, happened,
               "look at what ended another rank; NCCL_DEBUG=WARN shows what NCCL found, and "
-              "TorchConfig::gpu_exchange = GpuExchange::host does without it"};
+              "TorchConfig::gpu_exchange = GpuExchange::cpu does without it"};
 }
 
 RAYTRAIN_TORCH_INLINE auto NcclLibrary::reduction(ElementType element, ReduceOp op) noexcept

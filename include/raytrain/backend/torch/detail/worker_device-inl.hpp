@@ -149,7 +149,7 @@ RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device
   std::vector<std::uint8_t> can{static_cast<std::uint8_t>(may_use_nccl ? 1 : 0)};
   collective.all_reduce(can, ReduceOp::min);
   if (way == GpuExchange::automatic) {
-    way = shares_one ? GpuExchange::shared_device : can[0] == 1 ? GpuExchange::nccl : GpuExchange::host;
+    way = shares_one ? GpuExchange::shared_device : can[0] == 1 ? GpuExchange::nccl : GpuExchange::cpu;
   }
   auto const refuse = [](std::string happened, char const* remedy) {
     throw Error{Errc::invalid_config, "TorchConfig::gpu_exchange", std::move(happened), remedy};
@@ -164,7 +164,7 @@ RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device
   }
   std::shared_ptr<Collective> through_memory{std::shared_ptr<void>{}, &collective};  // it lives longer
   if (way == GpuExchange::shared_device) return std::make_unique<SharedDeviceArrays>(std::move(through_memory), device);
-  if (way == GpuExchange::host) return std::make_unique<ArraysThroughMemory>(std::move(through_memory), device);
+  if (way == GpuExchange::cpu) return std::make_unique<ArraysThroughMemory>(std::move(through_memory), device);
   return std::make_unique<NcclArrays>(*nccl, std::move(through_memory), device, link.aborted());
 }
 

@@ -21,7 +21,7 @@
 namespace raytrain::detail {
 
 /// The devices that workers of this process may train on: the GPUs that LibTorch sees. Tests pretend that there are
-/// some, whose memory is the host's.
+/// some, whose memory is the CPU's.
 struct Devices {
   at::DeviceType type = at::kCUDA;
   int count = 0;

@@ -19,7 +19,7 @@ class DeviceModel : public Collective {
  public:
   [[nodiscard]] auto takes_device_arrays() const noexcept -> bool final { return true; }
 
-  /// In the device's memory, which the host cannot read by itself.
+  /// In the device's memory, which the CPU cannot read by itself.
   ///
   /// Errors: `std::bad_alloc`; `backend` when CUDA reports an error.
   [[nodiscard]] auto allocate_zeros(std::size_t size_bytes) -> std::shared_ptr<void> final {
@@ -54,12 +54,12 @@ class DeviceModel : public Collective {
     cudaPointerAttributes found{};
     check_cuda(cudaPointerGetAttributes(&found, array), attempted);
     if (found.type == cudaMemoryTypeManaged || (found.type == cudaMemoryTypeDevice && found.device == device)) return;
-    bool const on_host = found.type != cudaMemoryTypeDevice;
+    bool const on_cpu = found.type != cudaMemoryTypeDevice;
     throw Error{Errc::invalid_call, attempted,
                 std::string{name} + " must lie in the memory of device " + std::to_string(device) + " (got memory of " +
-                    (on_host ? "the host)" : "device " + std::to_string(found.device) + ")"),
-                on_host ? "copy it there by cudaMemcpy, or use LocalCollective for arrays of the host"
-                        : "give the collective the device of its arrays"};
+                    (on_cpu ? "the CPU)" : "device " + std::to_string(found.device) + ")"),
+                on_cpu ? "copy it there by cudaMemcpy, or use LocalCollective for arrays in CPU memory"
+                       : "give the collective the device of its arrays"};
   }
 
   DeviceStream stream_;
