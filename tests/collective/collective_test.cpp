@@ -18,7 +18,7 @@
 
 #include <raytrain/collective/local.hpp>
 #include <raytrain/collective/shared_memory.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/testing/collective_conformance.hpp>
 #include <raytrain/testing/collective_refusals.hpp>
 

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include <raytrain/collective/detail/mpi_ulfm.hpp>
+#include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/collective/mpi_session.hpp>
 #include <raytrain/core/error.hpp>

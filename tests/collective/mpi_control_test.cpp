@@ -14,7 +14,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/collective/mpi.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/testing/collective_conformance.hpp>
 #include <raytrain/testing/collective_refusals.hpp>

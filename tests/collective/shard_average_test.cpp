@@ -12,7 +12,7 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/core/shard_turn.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/thrown_error.hpp"

@@ -36,7 +36,6 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/core/xxh3.hpp>
 #include <raytrain/message/message.hpp>
 

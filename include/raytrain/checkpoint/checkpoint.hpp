@@ -20,7 +20,6 @@
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include <raytrain/checkpoint/checkpoint_copies.hpp>
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

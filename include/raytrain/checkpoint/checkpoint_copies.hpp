@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/identifiers.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

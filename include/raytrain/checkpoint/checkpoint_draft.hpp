@@ -19,7 +19,6 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/identifiers.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 
 namespace raytrain {
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include <raytrain/checkpoint/checkpoint_files.hpp>
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/core/xxh3.hpp>
 
 namespace raytrain {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

@@ -11,7 +11,6 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 
 namespace raytrain {
 

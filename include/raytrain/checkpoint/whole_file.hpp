@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 
 /// Files of a program's own, beside those of a run.
 namespace raytrain {

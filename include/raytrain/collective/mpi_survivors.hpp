@@ -5,7 +5,6 @@
 #include <string>
 
 #include <raytrain/collective/detail/mpi_library.hpp>
-#include <raytrain/collective/detail/mpi_ulfm.hpp>
 #include <raytrain/core/error.hpp>
 
 namespace raytrain {

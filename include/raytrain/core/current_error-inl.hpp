@@ -4,16 +4,24 @@
 #include <cxxabi.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <exception>
+#include <memory>
 #include <string>
 #include <typeinfo>
 
 #include <raytrain/core/current_error.hpp>
-#include <raytrain/core/demangled.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto demangled(char const* name) -> std::string {
+  auto status = 0;
+  std::unique_ptr<char, decltype(&std::free)> const text{abi::__cxa_demangle(name, nullptr, nullptr, &status),
+                                                         &std::free};
+  return status == 0 ? text.get() : name;
+}
 
 RAYTRAIN_INLINE auto current_exception_text() -> std::string {
   try {

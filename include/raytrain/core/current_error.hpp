@@ -7,6 +7,9 @@
 
 namespace raytrain::detail {
 
+/// The name of a type or a function as one writes it, from the one that the compiler gives it; that one if it is none.
+[[nodiscard]] auto demangled(char const* name) -> std::string;
+
 /// Text of the exception that is being handled, whatever its type.
 [[nodiscard]] auto current_exception_text() -> std::string;
 

@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/mapped_file.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 
 namespace raytrain::detail {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <optional>
 
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/file_descriptor.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 
 namespace raytrain::detail {
 

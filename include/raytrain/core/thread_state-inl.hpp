@@ -24,7 +24,7 @@
 #include <string>
 #include <thread>
 
-#include <raytrain/core/demangled.hpp>
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/thread_state.hpp>
 

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include <raytrain/core/shard_position.hpp>
-#include <raytrain/core/shard_turn.hpp>
 #include <raytrain/data/column.hpp>
 
 namespace raytrain {

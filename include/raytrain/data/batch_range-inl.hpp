@@ -7,7 +7,6 @@
 
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/shard_position.hpp>
-#include <raytrain/core/shard_turn.hpp>
 #include <raytrain/core/signs_of_life.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/batch_range.hpp>

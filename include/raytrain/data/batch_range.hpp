@@ -10,7 +10,6 @@
 
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/shard_position.hpp>
-#include <raytrain/core/shard_turn.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/epoch_order.hpp>

@@ -25,7 +25,6 @@
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/mapped_file.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>

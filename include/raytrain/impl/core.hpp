@@ -4,7 +4,6 @@
 #include <raytrain/core/bytes-inl.hpp>
 #include <raytrain/core/clock-inl.hpp>
 #include <raytrain/core/current_error-inl.hpp>
-#include <raytrain/core/demangled-inl.hpp>
 #include <raytrain/core/file_descriptor-inl.hpp>
 #include <raytrain/core/mapped_file-inl.hpp>
 #include <raytrain/core/metrics-inl.hpp>

@@ -5,7 +5,7 @@
 #include <typeinfo>
 
 #include <raytrain/backend/torch/gradient_exchange.hpp>
-#include <raytrain/core/demangled.hpp>
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/inline.hpp>
 
 namespace raytrain {

@@ -31,8 +31,8 @@
 #include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
-#include <raytrain/core/demangled.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>

@@ -32,7 +32,7 @@
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/demangled.hpp>
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 

@@ -37,7 +37,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/shard_turn.hpp>
+#include <raytrain/core/shard_position.hpp>
 #include <raytrain/core/utf8.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/launch/object_exchange.hpp>

@@ -27,7 +27,7 @@
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/checkpointed.hpp>
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/demangled.hpp>
+#include <raytrain/core/current_error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/message/object_bytes.hpp>
 

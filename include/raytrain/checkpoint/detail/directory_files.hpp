@@ -10,7 +10,6 @@
 
 #include <raytrain/checkpoint/checkpoint_files.hpp>
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {

@@ -23,7 +23,6 @@
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/mapped_file.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/core/xxh3.hpp>
 
 namespace raytrain::detail {

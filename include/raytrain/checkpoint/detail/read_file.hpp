@@ -13,7 +13,6 @@
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/file_descriptor.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 
 namespace raytrain::detail {
 

@@ -15,13 +15,10 @@
 #include <vector>
 
 #include <raytrain/collective/detail/agreement.hpp>
-#include <raytrain/collective/detail/mpi_buffers.hpp>
 #include <raytrain/collective/detail/mpi_communicator.hpp>
 #include <raytrain/collective/detail/mpi_hosts.hpp>
-#include <raytrain/collective/detail/mpi_late_calls.hpp>
+#include <raytrain/collective/detail/mpi_late_ranks.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
-#include <raytrain/collective/detail/mpi_options_check.hpp>
-#include <raytrain/collective/detail/mpi_ulfm.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/mpi_options.hpp>

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include <raytrain/collective/detail/mpi_communicator.hpp>
-#include <raytrain/collective/detail/mpi_handle.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/shared_memory.hpp>

@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <raytrain/collective/detail/agreement.hpp>
+#include <raytrain/collective/detail/task.hpp>
+#include <raytrain/core/error.hpp>
+
 // MPI's own C++ bindings have left its standard, and take ten times as long to read as the rest.
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX 1  // NOLINT(readability-identifier-naming)
@@ -117,5 +130,112 @@ inline void check_several_threads() {
   }
   return MPI_OP_NULL;
 }
+
+}  // namespace raytrain::detail
+
+/// User-Level Failure Mitigation (ULFM): what MPI offers to the ranks that are left when one is lost. Open MPI has it
+/// since version 5, in jobs that `mpirun --with-ft ulfm` has started.
+namespace raytrain::detail {
+
+/// Whether the job goes on when a rank is lost. MPI must be in use at the first call.
+[[nodiscard]] inline auto mpi_survives_losses() -> bool {
+#if defined(OMPI_HAVE_MPI_EXT_FTMPI) && OMPI_HAVE_MPI_EXT_FTMPI
+  static bool const does = [] {
+    void* value = nullptr;
+    int found = 0;
+    check_mpi(MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, static_cast<void*>(&value), &found), "MPI_Comm_get_attr");
+    return found != 0 && *static_cast<int const*>(value) != 0;
+  }();
+  return does;
+#else
+  return false;
+#endif
+}
+
+/// Ends what is pending in a communicator, on all its ranks: it fails by `RankIsLost`, and so does all that follows.
+inline void mpi_revoke([[maybe_unused]] MPI_Comm communicator) noexcept {
+#if defined(OMPI_HAVE_MPI_EXT_FTMPI) && OMPI_HAVE_MPI_EXT_FTMPI
+  if (communicator != MPI_COMM_NULL) MPIX_Comm_revoke(communicator);
+#endif
+}
+
+/// Takes out the requests that are over, be it by an error, and says whether these were all.
+[[nodiscard]] inline auto mpi_forget_ended(std::vector<MPI_Request>& requests) noexcept -> bool {
+  for (auto& request : requests) {
+    int over = 0;
+    MPI_Test(&request, &over, MPI_STATUS_IGNORE);  // makes it null then
+  }
+  std::erase(requests, MPI_REQUEST_NULL);
+  return requests.empty();
+}
+
+/// The ranks of a communicator that are left, in their order. All of them call it, and wait for each other. It blocks
+/// for ever if one does not call it and MPI does not know that it has failed.
+///
+/// Errors: `backend`.
+[[nodiscard]] inline auto mpi_shrink([[maybe_unused]] MPI_Comm communicator) -> MPI_Comm {
+#if defined(OMPI_HAVE_MPI_EXT_FTMPI) && OMPI_HAVE_MPI_EXT_FTMPI
+  MPI_Comm left = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPIX_Comm_shrink(communicator, &left), "MPIX_Comm_shrink");
+  return left;
+#else
+  throw Error{Errc::backend, "going on without a rank that is lost", "this program was built with an MPI that cannot",
+              "build it with Open MPI 5 or later"};
+#endif
+}
+
+/// A communicator that raytrain has made, or none, and frees. Where the job survives losses it stays until the process
+/// ends: MPI would wait for ranks that may be lost.
+///
+/// Threads: where MPI may be used; `abandon` from any.
+class MpiHandle {
+ public:
+  MpiHandle() = default;
+  MpiHandle(MpiHandle const&) = delete;
+  auto operator=(MpiHandle const&) -> MpiHandle& = delete;
+  ~MpiHandle() {
+    int finalized = 1;
+    if (communicator_ == MPI_COMM_NULL || abandoned_) return;
+    if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0 || mpi_survives_losses()) return;
+    MPI_Comm_free(&communicator_);
+  }
+
+  [[nodiscard]] auto get() const noexcept -> MPI_Comm { return communicator_; }
+  /// To fill it, once.
+  [[nodiscard]] auto put() noexcept -> MPI_Comm* { return &communicator_; }
+
+  /// Leaves it to the end of the process: something may be pending in it that cannot be taken back.
+  void abandon() noexcept { abandoned_ = true; }
+
+ private:
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  std::atomic<bool> abandoned_ = false;
+};
+
+/// What the ranks tell each other before an operation when calls are checked.
+struct MpiCallHeader {
+  Call call{};
+  std::uint64_t stop = 0;
+};
+
+/// What MPI reads and writes by itself while an operation is pending.
+struct MpiBuffers {
+  std::array<std::vector<std::byte>, 2> scratch;
+  std::array<std::int64_t, 4> agreement{};
+  std::vector<CallHistory> histories;
+  std::vector<MpiCallHeader> headers;
+  std::vector<MPI_Request> requests;
+  std::vector<std::size_t> sent_counts;
+
+  /// For those of an operation that cannot be taken back.
+  static void keep_for_ever(std::unique_ptr<MpiBuffers> buffers) noexcept {
+    static std::mutex mutex;
+    // Never destroyed, so that it outlives whatever ends MPI.
+    static auto& kept = *new std::vector<std::unique_ptr<MpiBuffers>>;
+    std::scoped_lock const lock{mutex};
+    kept.push_back(std::move(buffers));
+  }
+};
 
 }  // namespace raytrain::detail

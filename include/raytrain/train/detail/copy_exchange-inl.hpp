@@ -20,7 +20,6 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/detail/copy_exchange.hpp>
 #include <raytrain/train/worker_setup.hpp>

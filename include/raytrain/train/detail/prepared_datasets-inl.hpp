@@ -28,7 +28,6 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/shared_bytes.hpp>
 #include <raytrain/core/signs_of_life.hpp>
 #include <raytrain/core/xxh3.hpp>
 #include <raytrain/data/dataset.hpp>

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <raytrain/config/data_config.hpp>
-#include <raytrain/core/shared_bytes.hpp>
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/preprocess/checkpointed_preprocessor.hpp>

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <raytrain/core/current_error.hpp>
-#include <raytrain/core/demangled.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/process.hpp>

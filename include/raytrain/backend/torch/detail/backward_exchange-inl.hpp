@@ -15,7 +15,7 @@
 #include <raytrain/backend/torch/detail/overlap_choice.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/signs_of_life.hpp>

@@ -16,7 +16,7 @@
 #include <raytrain/backend/torch/detail/overlap_choice.hpp>
 #include <raytrain/backend/torch/detail/side_stream.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/exec/background_thread.hpp>
 
 namespace raytrain::detail {

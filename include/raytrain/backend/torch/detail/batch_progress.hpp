@@ -13,7 +13,6 @@
 #include <raytrain/backend/torch/detail/ranks_with_batch.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/core/shard_position.hpp>
-#include <raytrain/core/shard_turn.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/batch_range.hpp>
 

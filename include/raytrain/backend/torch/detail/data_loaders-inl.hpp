@@ -13,7 +13,7 @@
 
 #include <raytrain/backend/torch/detail/data_loaders.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/utf8.hpp>

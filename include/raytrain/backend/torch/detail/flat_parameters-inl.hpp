@@ -14,7 +14,7 @@
 #include <raytrain/backend/torch/detail/flat_parameters.hpp>
 #include <raytrain/backend/torch/detail/flat_place.hpp>
 #include <raytrain/backend/torch/detail/tensor_over.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 

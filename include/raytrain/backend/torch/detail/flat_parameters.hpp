@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 
 namespace raytrain::detail {
 

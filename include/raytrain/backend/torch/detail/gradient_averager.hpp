@@ -26,9 +26,9 @@
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/shard_turn.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain::detail {
 

@@ -9,7 +9,7 @@
 
 #include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 
 namespace raytrain::detail {
 

@@ -18,11 +18,11 @@
 #include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/shard_turn.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain::detail {
 

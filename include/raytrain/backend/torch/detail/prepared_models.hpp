@@ -19,7 +19,7 @@
 #include <raytrain/backend/torch/detail/worker_device.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/core/shard_turn.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain::detail {
 

@@ -11,7 +11,7 @@
 #include <raytrain/backend/torch/detail/accumulation_window.hpp>
 #include <raytrain/backend/torch/detail/ranks_with_batch.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/tagged_collective.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>

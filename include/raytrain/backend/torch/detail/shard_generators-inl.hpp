@@ -11,7 +11,7 @@
 #include <raytrain/backend/torch/detail/shard_generators.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/core/shard_turn.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain::detail {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include <raytrain/core/bytes.hpp>
-#include <raytrain/core/shard_turn.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain::detail {
 

@@ -11,7 +11,7 @@
 
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/core/shard_turn.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain::detail {
 

@@ -12,7 +12,7 @@
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/identifiers.hpp>
-#include <raytrain/core/shard_turn.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain::detail {
 
