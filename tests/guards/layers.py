@@ -26,7 +26,7 @@ CONCEPT = 'raytrain/backend/backend.hpp'
 FRONT = ['raytrain/trainer.hpp', 'raytrain/preprocess.hpp', 'raytrain/raytrain.hpp']
 
 # What needs MPI, Arrow or stb is included by nothing that works without it.
-MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'launch/rank_communicator', 'launch/detail/rank_session',
+MAY_NEED_MPI = ('collective/mpi', 'collective/detail/mpi_', 'launch/ranks', 'launch/rank_communicator', 'launch/detail/mpi_lifetime',
                 'backend/mpi/communicator')
 MAY_NEED_PARQUET = ('data/parquet.hpp', 'data/arrow.hpp', 'data/detail/arrow_', 'data/detail/parquet_')
 MAY_NEED_STB = ('data/images.hpp', 'data/detail/image_reader.hpp', 'data/detail/decode_image.hpp')

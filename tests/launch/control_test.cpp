@@ -307,7 +307,7 @@ TEST_CASE("once every rank has connected nobody can any more, and its Unix socke
   CHECK(log.strangers.empty());
 }
 
-TEST_CASE("a rank that lives in the server's own process has no seat that another could take") {
+TEST_CASE("a rank that lives in the server's own process has no place that another could take") {
   auto options = on_loopback(3);
   options.first_rank = Rank{1};
   ServerLog log;

@@ -4,6 +4,7 @@
 #include <raytrain/launch/child_process-inl.hpp>
 #include <raytrain/launch/control_client-inl.hpp>
 #include <raytrain/launch/control_server-inl.hpp>
+#include <raytrain/launch/controller_connection-inl.hpp>
 #include <raytrain/launch/detail/control_frames-inl.hpp>
 #include <raytrain/launch/detail/control_outbox-inl.hpp>
 #include <raytrain/launch/detail/control_session-inl.hpp>
@@ -26,7 +27,6 @@
 #include <raytrain/launch/process_mark-inl.hpp>
 #include <raytrain/launch/rank_job-inl.hpp>
 #include <raytrain/launch/rank_leader-inl.hpp>
-#include <raytrain/launch/rank_seat-inl.hpp>
 #include <raytrain/launch/rank_start-inl.hpp>
 #include <raytrain/launch/rank_supervisor-inl.hpp>
 #include <raytrain/launch/rank_variables-inl.hpp>

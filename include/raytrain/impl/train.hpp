@@ -17,13 +17,13 @@
 #include <raytrain/train/detail/prepared_datasets-inl.hpp>
 #include <raytrain/train/detail/process_fit-inl.hpp>
 #include <raytrain/train/detail/rank_average-inl.hpp>
-#include <raytrain/train/detail/rank_follower-inl.hpp>
 #include <raytrain/train/detail/rank_result-inl.hpp>
 #include <raytrain/train/detail/resize_requests-inl.hpp>
 #include <raytrain/train/detail/resume_point-inl.hpp>
 #include <raytrain/train/detail/run_callbacks-inl.hpp>
 #include <raytrain/train/detail/run_driver-inl.hpp>
 #include <raytrain/train/detail/run_driver_checkpoints-inl.hpp>
+#include <raytrain/train/detail/run_follower-inl.hpp>
 #include <raytrain/train/detail/run_identity-inl.hpp>
 #include <raytrain/train/detail/stop_signals-inl.hpp>
 #include <raytrain/train/detail/worker_runner-inl.hpp>

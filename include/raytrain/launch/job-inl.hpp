@@ -45,8 +45,8 @@ RAYTRAIN_INLINE void WarningRelay::tell(std::string const& text) {
 
 namespace raytrain {
 
-RAYTRAIN_INLINE void Job::renew_world(std::function<std::unique_ptr<RankWorld>()> const& make) {
-  std::unique_ptr<RankWorld> spent;
+RAYTRAIN_INLINE void Job::renew_world(std::function<std::unique_ptr<JobWorld>()> const& make) {
+  std::unique_ptr<JobWorld> spent;
   {
     std::scoped_lock const lock{world_mutex_};
     spent = std::move(world_);

@@ -21,11 +21,11 @@
 namespace raytrain {
 
 /// The workers of a job during one attempt, as one of their processes sees them.
-struct RankWorld {
-  RankWorld() = default;
-  RankWorld(RankWorld const&) = delete;
-  auto operator=(RankWorld const&) -> RankWorld& = delete;
-  virtual ~RankWorld() = default;
+struct JobWorld {
+  JobWorld() = default;
+  JobWorld(JobWorld const&) = delete;
+  auto operator=(JobWorld const&) -> JobWorld& = delete;
+  virtual ~JobWorld() = default;
 
   /// The lowest rank of this rank's host.
   [[nodiscard]] virtual auto first_rank_of_host() const noexcept -> Rank = 0;
@@ -87,7 +87,7 @@ class Job {
   /// A rank's training function has ended after so many operations, as `CollectiveGroup::leave`. From any thread.
   void leave(RankReturned const& left) noexcept;
 
-  /// A rank is lost, as `RankWorld::abandon`. From any thread.
+  /// A rank is lost, as `JobWorld::abandon`. From any thread.
   void abandon() noexcept;
 
   /// These workers do not return. If this process's is among them, it says its last word now. From any thread.
@@ -100,13 +100,13 @@ class Job {
   Job() = default;
 
   /// Destroys the job's world, then makes the next one by `make`: a process has one world at a time.
-  void renew_world(std::function<std::unique_ptr<RankWorld>()> const& make);
+  void renew_world(std::function<std::unique_ptr<JobWorld>()> const& make);
 
   [[nodiscard]] auto on_warning() const -> std::function<void(std::string const&)> {
     return [to = warnings_](std::string const& text) { to->tell(text); };
   }
 
-  std::unique_ptr<RankWorld> world_;
+  std::unique_ptr<JobWorld> world_;
   std::optional<detail::WorkerCores> cores_;
   Placement placement_;
 

@@ -35,7 +35,7 @@ RAYTRAIN_INLINE auto place_process(Rank rank, WorldSize size, WorkerCores const&
 }
 
 /// The workers of one supervisor, who share memory.
-class ProcessWorld final : public RankWorld {
+class ProcessWorld final : public JobWorld {
  public:
   ProcessWorld(std::shared_ptr<SharedMemoryGroup> const& shared, Rank rank) {
     group = shared;
@@ -68,7 +68,7 @@ RAYTRAIN_INLINE void ProcessJob::prepare(Begin const& begin) {
     placement_ = detail::place_process(rank(), begin.world_size, *cores_);
     detail::set_rank_variables(placement_);
   }
-  renew_world([&]() -> std::unique_ptr<RankWorld> {
+  renew_world([&]() -> std::unique_ptr<JobWorld> {
     FileDescriptor const file{::open(begin.group.c_str(), O_RDWR | O_CLOEXEC)};
     if (!file.is_open()) {
       throw Error{Errc::io, "opening the workers' shared memory at " + begin.group,

@@ -74,7 +74,7 @@ RAYTRAIN_INLINE void RankJob::join(std::string const& difference) {
   fail_together("ScalingConfig::num_workers", refusal(size_problem()));
 }
 
-RAYTRAIN_INLINE auto RankJob::come_together() const -> std::unique_ptr<RankWorld> {
+RAYTRAIN_INLINE auto RankJob::come_together() const -> std::unique_ptr<JobWorld> {
   return detail::rendezvous_of_program()(request_, on_warning());
 }
 

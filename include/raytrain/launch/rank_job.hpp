@@ -38,8 +38,8 @@ struct JobRequest {
 ///
 /// Errors: `timed_out` when ranks do not come; `invalid_call` when one was lost or did not come in an earlier `fit()`;
 ///         `backend`.
-using Rendezvous = std::unique_ptr<RankWorld> (*)(JobRequest const& request,
-                                                  std::function<void(std::string const&)> on_warning);
+using Rendezvous = std::unique_ptr<JobWorld> (*)(JobRequest const& request,
+                                                 std::function<void(std::string const&)> on_warning);
 
 namespace detail {
 
@@ -83,7 +83,7 @@ struct ControllerAddress {
 }  // namespace detail
 
 /// This process's part in the MPI job that it is a rank of. All processes of the job have one; rank 0's then has a
-/// `RankLeader`, each other one a `RankSeat`.
+/// `RankLeader`, each other one a `ControllerConnection`.
 ///
 /// Threads: as `Job`.
 class RankJob final : public Job {
@@ -134,7 +134,7 @@ class RankJob final : public Job {
 
   /// For the first time.
   void join(std::string const& difference);
-  [[nodiscard]] auto come_together() const -> std::unique_ptr<RankWorld>;
+  [[nodiscard]] auto come_together() const -> std::unique_ptr<JobWorld>;
   void place();
   [[nodiscard]] auto size_problem() const -> std::string;
 

@@ -20,7 +20,7 @@ namespace raytrain {
 /// they and the controller tell each other goes through sockets.
 class RankLeader final : public Launcher {
  public:
-  /// Each other rank makes its `RankSeat` meanwhile.
+  /// Each other rank makes its `ControllerConnection` meanwhile.
   ///
   /// Errors: `io` on all ranks when this one cannot listen or another one cannot connect; as `RankJob`.
   explicit RankLeader(RankJob& job);

@@ -12,7 +12,7 @@
 #include <raytrain/collective/mpi.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
-#include <raytrain/launch/detail/rank_session.hpp>
+#include <raytrain/launch/detail/mpi_lifetime.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/rank_communicator.hpp>
 #include <raytrain/launch/rank_job.hpp>
@@ -20,11 +20,11 @@
 namespace raytrain {
 
 /// The ranks of an MPI communicator as workers.
-class MpiRanks final : public RankWorld {
+class MpiRanks final : public JobWorld {
  public:
   /// Errors: as `Rendezvous`.
-  MpiRanks(detail::RankSession& session, MPI_Comm communicator, MpiOptions options)
-      : in_use_{session}, group_{std::make_shared<MpiGroup>(communicator, std::move(options))} {
+  MpiRanks(detail::MpiLifetime& mpi, MPI_Comm communicator, MpiOptions options)
+      : in_use_{mpi}, group_{std::make_shared<MpiGroup>(communicator, std::move(options))} {
     group = group_;
     collective = std::make_unique<MpiCollective>(group_);
   }
@@ -35,10 +35,10 @@ class MpiRanks final : public RankWorld {
   }
 
   [[nodiscard]] auto first_rank_of_host() const noexcept -> Rank override { return group_->first_rank_of_host(); }
-  void abandon() noexcept override { in_use_.session().abandon(); }
+  void abandon() noexcept override { in_use_.mpi().abandon(); }
 
  private:
-  detail::RankSession::InUse in_use_;
+  detail::MpiLifetime::InUse in_use_;
   std::shared_ptr<MpiGroup> group_;
 };
 
@@ -53,29 +53,29 @@ inline void refuse_singleton() {
   check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
   if (initialized == 0 && job->launcher == srun_name && !mpi_is_told_of_job()) throw alone_in_mpi(*job);
 #endif
-  (void)rank_session();
+  (void)mpi_lifetime();
   int size = 0;
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   if (size == 1) throw alone_in_mpi(*job);
 }
 
 inline auto mpi_rendezvous(JobRequest const& request, std::function<void(std::string const&)> on_warning)
-    -> std::unique_ptr<RankWorld> {
+    -> std::unique_ptr<JobWorld> {
   refuse_singleton();
-  auto& session = rank_session();
-  if (session.is_abandoned()) {
+  auto& mpi = mpi_lifetime();
+  if (mpi.is_abandoned()) {
     throw Error{Errc::invalid_call, "fit() on ranks",
                 "a rank of this job was lost, or has not come, in an earlier fit(): no other one can begin",
                 "let the program end, and start it again"};
   }
   auto const communicator =
-      request.lost_ranks.empty() ? rank_communicator : session.survivors_without(request.lost_ranks.size());
+      request.lost_ranks.empty() ? rank_communicator : mpi.survivors_without(request.lost_ranks.size());
   MpiOptions options{.reduction = request.scaling.reduction_between_hosts(),
                      .limits = {.timeout = request.collective_timeout, .on_warning = std::move(on_warning)}};
   try {
-    return std::make_unique<MpiRanks>(session, communicator, std::move(options));
+    return std::make_unique<MpiRanks>(mpi, communicator, std::move(options));
   } catch (Error const& error) {
-    if (error.code() == Errc::timed_out) session.abandon();
+    if (error.code() == Errc::timed_out) mpi.abandon();
     throw;
   }
 }
@@ -89,7 +89,7 @@ inline auto is_begun() noexcept -> bool {
 }
 
 inline void finalize_if_begun() noexcept {
-  if (is_begun()) rank_session().finalize();
+  if (is_begun()) mpi_lifetime().finalize();
 }
 
 /// What including this header does.

@@ -17,13 +17,13 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/datasets.hpp>
+#include <raytrain/launch/controller_connection.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/process_launcher.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/rank_leader.hpp>
-#include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/rank_supervisor.hpp>
 #include <raytrain/launch/thread_launcher.hpp>
 #include <raytrain/launch/worker_process.hpp>
@@ -31,10 +31,10 @@
 #include <raytrain/train/detail/fit_in_program.hpp>
 #include <raytrain/train/detail/fit_plan.hpp>
 #include <raytrain/train/detail/process_fit.hpp>
-#include <raytrain/train/detail/rank_follower.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
 #include <raytrain/train/detail/run_driver.hpp>
+#include <raytrain/train/detail/run_follower.hpp>
 #include <raytrain/train/detail/run_identity.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/version.hpp>
@@ -109,12 +109,14 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan) -> Result {
     backend.start(plan.scaling);
   };
   if (job.rank() != Rank{0}) {
-    auto const connect = [&](RankSeat::Events events) { return std::make_unique<RankSeat>(job, std::move(events)); };
-    RankFollower follower{job,
-                          {.fit = plan,
-                           .controller = "the controller on rank 0 on " + job.process_of(Rank{0}).hostname,
-                           .prepare = prepare,
-                           .connect = connect}};
+    auto const connect = [&](ControllerConnection::Events events) {
+      return std::make_unique<ControllerConnection>(job, std::move(events));
+    };
+    RunFollower follower{job,
+                         {.fit = plan,
+                          .controller = "the controller on rank 0 on " + job.process_of(Rank{0}).hostname,
+                          .prepare = prepare,
+                          .connect = connect}};
     return follower.run();
   }
   RankLeader leader{job};

@@ -25,21 +25,21 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/process.hpp>
 #include <raytrain/launch/control_client.hpp>
+#include <raytrain/launch/controller_connection.hpp>
 #include <raytrain/launch/job.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/process_job.hpp>
 #include <raytrain/launch/rank_job.hpp>
-#include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/rank_start.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/launch/worker_process.hpp>
 #include <raytrain/train/detail/fit_in_worker_process.hpp>
 #include <raytrain/train/detail/fit_plan.hpp>
 #include <raytrain/train/detail/process_fit.hpp>
-#include <raytrain/train/detail/rank_follower.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
+#include <raytrain/train/detail/run_follower.hpp>
 #include <raytrain/train/detail/run_identity.hpp>
 #include <raytrain/train/result.hpp>
 
@@ -51,7 +51,7 @@ struct SupervisedWorker {
   int results = -1;                   ///< Likewise.
   ControlClient::Options connection;  ///< To the supervisor.
   std::function<std::unique_ptr<Job>()> join{};
-  bool launcher_ends_job = false;       ///< As in `RankFollower::Plan`.
+  bool launcher_ends_job = false;       ///< As in `RunFollower::Plan`.
   std::chrono::seconds linger{};        ///< After an error, before the process ends.
   std::function<void()> leave = [] {};  ///< When all has gone well, after the job is gone.
 };
@@ -137,17 +137,17 @@ RAYTRAIN_INLINE auto fit_under_supervisor(FitPlan const& plan, SupervisedWorker 
       scaling.num_workers = job->size().value;
       backend.start(scaling);
     };
-    auto const connect = [&](RankSeat::Events events) {
-      return std::make_unique<RankSeat>(*job, worker.connection, std::move(events));
+    auto const connect = [&](ControllerConnection::Events events) {
+      return std::make_unique<ControllerConnection>(*job, worker.connection, std::move(events));
     };
-    RankFollower follower{*job,
-                          {.fit = plan,
-                           .workers = range_of(plan.scaling),
-                           .controller = "the controller in the program that has started it",
-                           .prepare = prepare,
-                           .connect = connect,
-                           .is_supervised = true,
-                           .launcher_ends_job = worker.launcher_ends_job}};
+    RunFollower follower{*job,
+                         {.fit = plan,
+                          .workers = range_of(plan.scaling),
+                          .controller = "the controller in the program that has started it",
+                          .prepare = prepare,
+                          .connect = connect,
+                          .is_supervised = true,
+                          .launcher_ends_job = worker.launcher_ends_job}};
     follower.run_to_end();
     status = EXIT_SUCCESS;
   } catch (std::exception const& error) {

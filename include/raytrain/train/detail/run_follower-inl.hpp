@@ -24,15 +24,15 @@
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/signal_thread.hpp>
 #include <raytrain/exec/signals.hpp>
+#include <raytrain/launch/controller_connection.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/job.hpp>
-#include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/train/detail/prepared_datasets.hpp>
-#include <raytrain/train/detail/rank_follower.hpp>
 #include <raytrain/train/detail/rank_result.hpp>
 #include <raytrain/train/detail/resume_point.hpp>
+#include <raytrain/train/detail/run_follower.hpp>
 #include <raytrain/train/detail/stop_signals.hpp>
 #include <raytrain/train/detail/worker_runner.hpp>
 #include <raytrain/train/result.hpp>
@@ -40,7 +40,7 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_INLINE RankFollower::RankFollower(Job& job, Plan plan)
+RAYTRAIN_INLINE RunFollower::RunFollower(Job& job, Plan plan)
     : job_{job},
       plan_{std::move(plan)},
       executor_{plan_.fit.clock},
@@ -50,7 +50,7 @@ RAYTRAIN_INLINE RankFollower::RankFollower(Job& job, Plan plan)
   connect_worker(Attempt{});
 }
 
-RAYTRAIN_INLINE void RankFollower::run_to_end() {
+RAYTRAIN_INLINE void RunFollower::run_to_end() {
   std::optional<StopSignals> signals;
   std::optional<SignalThread> notices;
   if (plan_.fit.run.handle_signals && plan_.is_supervised) {
@@ -68,16 +68,16 @@ RAYTRAIN_INLINE void RankFollower::run_to_end() {
   }
 }
 
-RAYTRAIN_INLINE auto RankFollower::run() -> Result {
+RAYTRAIN_INLINE auto RunFollower::run() -> Result {
   run_to_end();
   return result_of(*ended_, store_.get());
 }
 
-RAYTRAIN_INLINE auto RankFollower::lost_text() const -> std::string {
+RAYTRAIN_INLINE auto RunFollower::lost_text() const -> std::string {
   return "the connection to " + plan_.controller + " ended: " + *lost_;
 }
 
-RAYTRAIN_INLINE void RankFollower::leave_job() noexcept {
+RAYTRAIN_INLINE void RunFollower::leave_job() noexcept {
   if (!ended_) link_->deliver(Stop{true});
   if (is_stuck_) {
     job_.leave_behind({{job_.rank()},
@@ -90,7 +90,7 @@ RAYTRAIN_INLINE void RankFollower::leave_job() noexcept {
   writer_.reset();
 }
 
-RAYTRAIN_INLINE void RankFollower::take(Event& event) {
+RAYTRAIN_INLINE void RunFollower::take(Event& event) {
   if (auto* const lost = std::get_if<Lost>(&event)) {
     lost_ = std::move(lost->why);
     return;
@@ -110,7 +110,7 @@ RAYTRAIN_INLINE void RankFollower::take(Event& event) {
   std::visit([this](auto& what) { on(what); }, std::get<ControllerMessage>(event));
 }
 
-RAYTRAIN_INLINE void RankFollower::on(Begin& begin) {
+RAYTRAIN_INLINE void RunFollower::on(Begin& begin) {
   try {
     launch(begin);
   } catch (...) {
@@ -120,17 +120,17 @@ RAYTRAIN_INLINE void RankFollower::on(Begin& begin) {
   }
 }
 
-RAYTRAIN_INLINE void RankFollower::on(Stop const& stop) {
+RAYTRAIN_INLINE void RunFollower::on(Stop const& stop) {
   if (plan_.fit.run.handle_signals && !plan_.is_supervised && !stop.goes_on) StopSignals::drop_echoes();
   link_->deliver(stop);
 }
 
-RAYTRAIN_INLINE void RankFollower::connect_worker(Attempt attempt) {
+RAYTRAIN_INLINE void RunFollower::connect_worker(Attempt attempt) {
   link_.emplace(
       job_.placement(), [this](WorkerMessage message) { (void)seat_->send(message); }, attempt);
 }
 
-RAYTRAIN_INLINE void RankFollower::open_run(Begin const& begin) {
+RAYTRAIN_INLINE void RunFollower::open_run(Begin const& begin) {
   std::filesystem::path const path{begin.run_path};
   check_same_folder(path, begin);
   if (store_ != nullptr) return;
@@ -139,7 +139,7 @@ RAYTRAIN_INLINE void RankFollower::open_run(Begin const& begin) {
   store_->begin(StartId{begin.start, begin.start_id}, begin.run_id);
 }
 
-RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
+RAYTRAIN_INLINE void RunFollower::launch(Begin& begin) {
   job_.end_worker();
   job_.prepare(begin);
   connect_worker(begin.attempt);  // only now it is known where the worker stands
@@ -163,7 +163,7 @@ RAYTRAIN_INLINE void RankFollower::launch(Begin& begin) {
   works_ = true;
 }
 
-RAYTRAIN_INLINE void RankFollower::check_same_folder(std::filesystem::path const& path, Begin const& begin) {
+RAYTRAIN_INLINE void RunFollower::check_same_folder(std::filesystem::path const& path, Begin const& begin) {
   auto const refuse = [&](std::string const& happened) {
     throw Error{Errc::invalid_config, "RunConfig::storage_path",
                 "host " + this_host().hostname + " does not see the run's folder '" + path.string() +

@@ -67,14 +67,14 @@ class ShrinkWatchdog {
 };
 
 /// MPI for the life of this process, which begins with its first job.
-class RankSession {
+class MpiLifetime {
  public:
-  RankSession() = default;
-  RankSession(RankSession const&) = delete;
-  auto operator=(RankSession const&) -> RankSession& = delete;
+  MpiLifetime() = default;
+  MpiLifetime(MpiLifetime const&) = delete;
+  auto operator=(MpiLifetime const&) -> MpiLifetime& = delete;
   /// MPI_Finalize waits for all ranks. If one is lost, or a training is not finished, this process ends with status 75
   /// instead.
-  ~RankSession() {
+  ~MpiLifetime() {
     if ((!has_job_ && !abandoned_) || generation_ != fork_generation()) return;
     BrokenPipeGuard const guard;
     std::fflush(nullptr);
@@ -85,22 +85,22 @@ class RankSession {
   class InUse {
    public:
     /// Errors: `invalid_call` while there is another one.
-    explicit InUse(RankSession& session) : session_{session} {
-      if (!session.has_job_.exchange(true)) return;
+    explicit InUse(MpiLifetime& mpi) : mpi_{mpi} {
+      if (!mpi.has_job_.exchange(true)) return;
       throw Error{Errc::invalid_call, "fit() on ranks", "another fit() of this process has not returned",
                   "call one after the other"};
     }
     InUse(InUse const&) = delete;
     auto operator=(InUse const&) -> InUse& = delete;
-    ~InUse() { session_.has_job_ = false; }
+    ~InUse() { mpi_.has_job_ = false; }
 
-    [[nodiscard]] auto session() const noexcept -> RankSession& { return session_; }
+    [[nodiscard]] auto mpi() const noexcept -> MpiLifetime& { return mpi_; }
 
    private:
-    RankSession& session_;
+    MpiLifetime& mpi_;
   };
 
-  /// Waits for all ranks, whoever has begun MPI; not where one is lost. Nothing of this session is used afterwards.
+  /// Waits for all ranks, whoever has begun MPI; not where one is lost. MPI is not used afterwards.
   void finalize() noexcept {
     if (!abandoned_) MPI_Finalize();
   }
@@ -128,9 +128,9 @@ class RankSession {
   std::atomic<bool> abandoned_ = false;
 };
 
-inline auto rank_session() -> RankSession& {
-  static RankSession session;
-  return session;
+inline auto mpi_lifetime() -> MpiLifetime& {
+  static MpiLifetime mpi;
+  return mpi;
 }
 
 }  // namespace raytrain::detail

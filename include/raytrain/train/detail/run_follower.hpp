@@ -19,9 +19,9 @@
 #include <raytrain/exec/channel.hpp>
 #include <raytrain/exec/deadline.hpp>
 #include <raytrain/exec/executor.hpp>
+#include <raytrain/launch/controller_connection.hpp>
 #include <raytrain/launch/hang_watch.hpp>
 #include <raytrain/launch/job.hpp>
-#include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
@@ -35,14 +35,14 @@ namespace raytrain::detail {
 /// One `fit()` of which the controller lives in another process: on every rank but 0, and in worker processes.
 ///
 /// Threads: the caller's of `fit()`, on which the executor runs until the controller has said how the run ended.
-class RankFollower {
+class RunFollower {
  public:
   struct Plan {
     FitPlan const& fit;
     WorkerRange workers{};          ///< As in `RunShared`.
     std::string controller;         ///< "the controller on rank 0 on node7", for messages.
     std::function<void()> prepare;  ///< Before the worker; may throw to refuse the run.
-    std::function<std::unique_ptr<RankSeat>(RankSeat::Events)> connect;  ///< To the controller.
+    std::function<std::unique_ptr<ControllerConnection>(ControllerConnection::Events)> connect;  ///< To the controller.
     bool is_supervised = false;  ///< A supervisor has started this process, and is asked to stop in its place.
     /// With a SIGTERM the parent of this process ends it for the sake of another one, as mpirun does, and that is no
     /// pre-emption.
@@ -50,11 +50,11 @@ class RankFollower {
   };
 
   /// Errors: as `Plan::connect`.
-  RankFollower(Job& job, Plan plan);
+  RunFollower(Job& job, Plan plan);
 
-  RankFollower(RankFollower const&) = delete;
-  auto operator=(RankFollower const&) -> RankFollower& = delete;
-  ~RankFollower() { leave_job(); }
+  RunFollower(RunFollower const&) = delete;
+  auto operator=(RunFollower const&) -> RunFollower& = delete;
+  ~RunFollower() { leave_job(); }
 
   /// Errors: as `Trainer::fit` on rank 0; `worker_failed` when the controller is lost.
   auto run() -> Result;
@@ -107,7 +107,7 @@ class RankFollower {
   }
   void on(RankReturned const& left) { job_.leave(left); }
   void on(Ended& ended) { ended_ = std::move(ended); }
-  void on(LeftBehind const&) {}  // the seat has taken it
+  void on(LeftBehind const&) {}  // the connection has taken it
 
   void connect_worker(Attempt attempt);
 
@@ -122,7 +122,7 @@ class RankFollower {
   Plan plan_;
   Executor executor_;
   Channel<Event> events_;
-  std::unique_ptr<RankSeat> seat_;
+  std::unique_ptr<ControllerConnection> seat_;
   std::optional<WorkerLink> link_;          // of the present attempt
   std::shared_ptr<CheckpointStore> store_;  // none before its worker begins
   std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.fit.run.checkpoint);
@@ -137,5 +137,5 @@ class RankFollower {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/train/detail/rank_follower-inl.hpp>
+#include <raytrain/train/detail/run_follower-inl.hpp>
 #endif

@@ -17,9 +17,9 @@ namespace raytrain {
 /// The connection of a job's process to the controller, which lives in another one.
 ///
 /// Threads: everything from the thread that calls `fit()`, unless it says otherwise.
-class RankSeat {
+class ControllerConnection {
  public:
-  /// Called from a thread of the seat's; none comes after `end` has returned.
+  /// Called from a thread of the connection's; none comes after `end` has returned.
   struct Events {
     std::function<void(ControllerMessage)> on_message;
     /// Once, if the connection ends before the controller has said how the run ended.
@@ -27,12 +27,12 @@ class RankSeat {
   };
 
   /// On another rank than 0, which makes its `RankLeader` meanwhile. Errors: as there.
-  RankSeat(RankJob& job, Events events);
+  ControllerConnection(RankJob& job, Events events);
   /// Errors: as `ControlClient`.
-  RankSeat(Job& job, ControlClient::Options options, Events events);
-  RankSeat(RankSeat const&) = delete;
-  auto operator=(RankSeat const&) -> RankSeat& = delete;
-  ~RankSeat() { end(); }
+  ControllerConnection(Job& job, ControlClient::Options options, Events events);
+  ControllerConnection(ControllerConnection const&) = delete;
+  auto operator=(ControllerConnection const&) -> ControllerConnection& = delete;
+  ~ControllerConnection() { end(); }
 
   /// To the controller, from any thread; waits while much is on its way. False once the connection is gone.
   auto send(WorkerMessage const& message) -> bool { return client_->send(message); }
@@ -55,5 +55,5 @@ class RankSeat {
 }  // namespace raytrain
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/rank_seat-inl.hpp>
+#include <raytrain/launch/controller_connection-inl.hpp>
 #endif

@@ -11,14 +11,15 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/process.hpp>
 #include <raytrain/launch/control_client.hpp>
+#include <raytrain/launch/controller_connection.hpp>
 #include <raytrain/launch/rank_job.hpp>
-#include <raytrain/launch/rank_seat.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
 
-RAYTRAIN_INLINE RankSeat::RankSeat(RankJob& job, Events events) : job_{job}, events_{std::move(events)} {
+RAYTRAIN_INLINE ControllerConnection::ControllerConnection(RankJob& job, Events events)
+    : job_{job}, events_{std::move(events)} {
   job.fail_together("listening for the ranks of the job");
   auto address = job.broadcast(detail::ControllerAddress{});
   std::optional<ErrorInfo> problem;
@@ -31,18 +32,18 @@ RAYTRAIN_INLINE RankSeat::RankSeat(RankJob& job, Events events) : job_{job}, eve
   job.fail_together("connecting to the controller on rank 0", problem);
 }
 
-RAYTRAIN_INLINE RankSeat::RankSeat(Job& job, ControlClient::Options options, Events events)
+RAYTRAIN_INLINE ControllerConnection::ControllerConnection(Job& job, ControlClient::Options options, Events events)
     : job_{job}, events_{std::move(events)} {
   connect(std::move(options));
 }
 
-RAYTRAIN_INLINE void RankSeat::connect(ControlClient::Options options) {
+RAYTRAIN_INLINE void ControllerConnection::connect(ControlClient::Options options) {
   client_.emplace(std::move(options),
                   ControlClient::Events{[this](ControllerMessage message) { take(std::move(message)); },
                                         [this](std::string why) { lose(std::move(why)); }});
 }
 
-RAYTRAIN_INLINE void RankSeat::end() noexcept {
+RAYTRAIN_INLINE void ControllerConnection::end() noexcept {
   if (!is_over_) {
     ErrorInfo error{Errc::worker_failed, {}, "its process has left fit() too early"};
     Failed failed{std::move(error).with_origin(job_.rank(), host_name())};
@@ -54,7 +55,7 @@ RAYTRAIN_INLINE void RankSeat::end() noexcept {
   job_.end();
 }
 
-RAYTRAIN_INLINE void RankSeat::take(ControllerMessage message) {
+RAYTRAIN_INLINE void ControllerConnection::take(ControllerMessage message) {
   if (auto const* const left = std::get_if<LeftBehind>(&message)) return job_.leave_behind(*left);
   if (auto const* const ended = std::get_if<Ended>(&message)) {
     is_over_ = true;
@@ -64,7 +65,7 @@ RAYTRAIN_INLINE void RankSeat::take(ControllerMessage message) {
   events_.on_message(std::move(message));
 }
 
-RAYTRAIN_INLINE void RankSeat::lose(std::string why) {
+RAYTRAIN_INLINE void ControllerConnection::lose(std::string why) {
   if (is_over_.exchange(true)) return;
   job_.abandon();
   events_.on_lost(std::move(why));
