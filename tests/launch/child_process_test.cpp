@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/launch/child_process.hpp>
+#include <raytrain/launch/detail/child_process.hpp>
 
 #include <errno.h>
 #include <signal.h>

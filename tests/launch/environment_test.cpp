@@ -8,10 +8,9 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/launch/detail/rank_variables.hpp>
 #include <raytrain/launch/host.hpp>
-#include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/rank_job.hpp>
-#include <raytrain/launch/rank_variables.hpp>
 
 #include "../support/thrown_error.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/launch/process_mark.hpp>
+#include <raytrain/launch/detail/process_mark.hpp>
 
 #include <fstream>
 #include <future>
@@ -13,7 +13,7 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/launch/child_process.hpp>
+#include <raytrain/launch/detail/child_process.hpp>
 
 #include "../support/temporary_folder.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/launch/survivors.hpp>
+#include <raytrain/launch/detail/survivors.hpp>
 
 #include <cstdint>
 #include <vector>

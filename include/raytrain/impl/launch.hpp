@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <raytrain/launch/child_process-inl.hpp>
 #include <raytrain/launch/control_client-inl.hpp>
 #include <raytrain/launch/control_server-inl.hpp>
 #include <raytrain/launch/controller_connection-inl.hpp>
+#include <raytrain/launch/detail/child_process-inl.hpp>
 #include <raytrain/launch/detail/control_frames-inl.hpp>
 #include <raytrain/launch/detail/control_outbox-inl.hpp>
 #include <raytrain/launch/detail/control_session-inl.hpp>
 #include <raytrain/launch/detail/handshake-inl.hpp>
+#include <raytrain/launch/detail/host_check-inl.hpp>
+#include <raytrain/launch/detail/process_mark-inl.hpp>
+#include <raytrain/launch/detail/rank_variables-inl.hpp>
 #include <raytrain/launch/detail/rejected_log-inl.hpp>
 #include <raytrain/launch/detail/remote_workers-inl.hpp>
 #include <raytrain/launch/detail/shell_text-inl.hpp>
+#include <raytrain/launch/detail/survivors-inl.hpp>
 #include <raytrain/launch/detail/worker_cores-inl.hpp>
 #include <raytrain/launch/hang_watch-inl.hpp>
 #include <raytrain/launch/host-inl.hpp>
-#include <raytrain/launch/host_check-inl.hpp>
 #include <raytrain/launch/job-inl.hpp>
 #include <raytrain/launch/job_environment-inl.hpp>
 #include <raytrain/launch/job_hosts-inl.hpp>
@@ -24,15 +27,12 @@
 #include <raytrain/launch/process_end-inl.hpp>
 #include <raytrain/launch/process_job-inl.hpp>
 #include <raytrain/launch/process_launcher-inl.hpp>
-#include <raytrain/launch/process_mark-inl.hpp>
 #include <raytrain/launch/rank_job-inl.hpp>
 #include <raytrain/launch/rank_leader-inl.hpp>
 #include <raytrain/launch/rank_start-inl.hpp>
 #include <raytrain/launch/rank_supervisor-inl.hpp>
-#include <raytrain/launch/rank_variables-inl.hpp>
 #include <raytrain/launch/run_token-inl.hpp>
 #include <raytrain/launch/supervised_job-inl.hpp>
-#include <raytrain/launch/survivors-inl.hpp>
 #include <raytrain/launch/thread_launcher-inl.hpp>
 #include <raytrain/launch/worker_link-inl.hpp>
 #include <raytrain/launch/worker_process-inl.hpp>

@@ -9,8 +9,8 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/launch/detail/rank_variables.hpp>
 #include <raytrain/launch/job_environment.hpp>
-#include <raytrain/launch/rank_variables.hpp>
 #include <raytrain/launch/worker_process.hpp>
 
 namespace raytrain::detail {

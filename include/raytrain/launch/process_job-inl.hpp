@@ -13,11 +13,11 @@
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/launch/detail/rank_variables.hpp>
 #include <raytrain/launch/detail/worker_cores.hpp>
 #include <raytrain/launch/job.hpp>
 #include <raytrain/launch/process_job.hpp>
 #include <raytrain/launch/rank_job.hpp>
-#include <raytrain/launch/rank_variables.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/launch/worker_process.hpp>
 #include <raytrain/message/message.hpp>

@@ -23,12 +23,12 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/process.hpp>
-#include <raytrain/launch/child_process.hpp>
 #include <raytrain/launch/control_server.hpp>
+#include <raytrain/launch/detail/child_process.hpp>
+#include <raytrain/launch/detail/process_mark.hpp>
+#include <raytrain/launch/detail/rank_variables.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_launcher.hpp>
-#include <raytrain/launch/process_mark.hpp>
-#include <raytrain/launch/rank_variables.hpp>
 #include <raytrain/launch/worker_process.hpp>
 #include <raytrain/message/message.hpp>
 

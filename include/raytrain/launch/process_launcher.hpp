@@ -12,11 +12,11 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
-#include <raytrain/launch/child_process.hpp>
 #include <raytrain/launch/control_server.hpp>
+#include <raytrain/launch/detail/child_process.hpp>
+#include <raytrain/launch/detail/process_mark.hpp>
 #include <raytrain/launch/detail/remote_workers.hpp>
 #include <raytrain/launch/launcher.hpp>
-#include <raytrain/launch/process_mark.hpp>
 #include <raytrain/launch/supervisor.hpp>
 #include <raytrain/message/message.hpp>
 

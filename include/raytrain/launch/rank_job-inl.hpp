@@ -14,14 +14,14 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/usable_cores.hpp>
+#include <raytrain/launch/detail/rank_variables.hpp>
+#include <raytrain/launch/detail/survivors.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/rank_job.hpp>
-#include <raytrain/launch/rank_variables.hpp>
-#include <raytrain/launch/survivors.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 

@@ -19,7 +19,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/launch/host_check.hpp>
+#include <raytrain/launch/detail/host_check.hpp>
 #include <raytrain/launch/job_hosts.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/placement_options.hpp>

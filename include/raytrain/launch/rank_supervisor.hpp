@@ -15,13 +15,13 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/launch/detail/host_check.hpp>
 #include <raytrain/launch/detail/remote_workers.hpp>
-#include <raytrain/launch/host_check.hpp>
+#include <raytrain/launch/detail/survivors.hpp>
 #include <raytrain/launch/job_hosts.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/supervised_job.hpp>
 #include <raytrain/launch/supervisor.hpp>
-#include <raytrain/launch/survivors.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

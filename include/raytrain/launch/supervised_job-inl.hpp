@@ -27,10 +27,10 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/launch/child_process.hpp>
+#include <raytrain/launch/detail/child_process.hpp>
+#include <raytrain/launch/detail/process_mark.hpp>
 #include <raytrain/launch/detail/shell_text.hpp>
 #include <raytrain/launch/host.hpp>
-#include <raytrain/launch/process_mark.hpp>
 #include <raytrain/launch/rank_start.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/launch/supervised_job.hpp>

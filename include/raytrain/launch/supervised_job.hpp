@@ -17,9 +17,9 @@
 
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
-#include <raytrain/launch/child_process.hpp>
 #include <raytrain/launch/control_server.hpp>
-#include <raytrain/launch/process_mark.hpp>
+#include <raytrain/launch/detail/child_process.hpp>
+#include <raytrain/launch/detail/process_mark.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {

@@ -43,5 +43,5 @@ class ProcessMark {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/process_mark-inl.hpp>
+#include <raytrain/launch/detail/process_mark-inl.hpp>
 #endif

@@ -45,5 +45,5 @@ class HostCheck {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/host_check-inl.hpp>
+#include <raytrain/launch/detail/host_check-inl.hpp>
 #endif

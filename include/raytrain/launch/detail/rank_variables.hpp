@@ -22,5 +22,5 @@ void set_rank_variables(Placement const& placement);
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/rank_variables-inl.hpp>
+#include <raytrain/launch/detail/rank_variables-inl.hpp>
 #endif

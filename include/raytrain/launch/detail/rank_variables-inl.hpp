@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <raytrain/core/inline.hpp>
-#include <raytrain/launch/rank_variables.hpp>
+#include <raytrain/launch/detail/rank_variables.hpp>
 #include <raytrain/launch/worker_link.hpp>
 
 namespace raytrain::detail {

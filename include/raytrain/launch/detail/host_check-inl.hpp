@@ -14,8 +14,8 @@
 
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/launch/child_process.hpp>
-#include <raytrain/launch/host_check.hpp>
+#include <raytrain/launch/detail/child_process.hpp>
+#include <raytrain/launch/detail/host_check.hpp>
 #include <raytrain/launch/job_hosts.hpp>
 
 namespace raytrain::detail {

@@ -8,7 +8,7 @@
 
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/launch/survivors.hpp>
+#include <raytrain/launch/detail/survivors.hpp>
 
 namespace raytrain::detail {
 

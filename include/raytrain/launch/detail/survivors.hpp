@@ -50,5 +50,5 @@ class Survivors {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/survivors-inl.hpp>
+#include <raytrain/launch/detail/survivors-inl.hpp>
 #endif

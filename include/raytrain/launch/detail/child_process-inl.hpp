@@ -26,7 +26,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/launch/child_process.hpp>
+#include <raytrain/launch/detail/child_process.hpp>
 
 namespace raytrain::detail {
 

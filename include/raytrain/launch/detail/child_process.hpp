@@ -94,5 +94,5 @@ class ChildProcess {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/child_process-inl.hpp>
+#include <raytrain/launch/detail/child_process-inl.hpp>
 #endif

@@ -21,7 +21,7 @@
 
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/launch/process_mark.hpp>
+#include <raytrain/launch/detail/process_mark.hpp>
 #include <raytrain/launch/run_token.hpp>
 
 namespace raytrain::detail {
