@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include <raytrain/collective/detail/mpi_late_ranks.hpp>
+#include <raytrain/collective/detail/mpi_arrival.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>

@@ -17,7 +17,7 @@
 #include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/mpi_communicator.hpp>
 #include <raytrain/collective/detail/mpi_hosts.hpp>
-#include <raytrain/collective/detail/mpi_late_ranks.hpp>
+#include <raytrain/collective/detail/mpi_late_calls.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/task.hpp>
 #include <raytrain/collective/detail/waiting.hpp>
