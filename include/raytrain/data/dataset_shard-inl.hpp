@@ -45,6 +45,12 @@ RAYTRAIN_INLINE void BatchOptions::validate() const {
     throw Error{Errc::invalid_config, "BatchOptions::epoch", fmt::format("must not be negative (got {})", epoch),
                 "count epochs from 0"};
   }
+  if (drop_last && remainder == Remainder::pad) {
+    throw Error{Errc::invalid_config, "BatchOptions::remainder",
+                "is Remainder::pad, and .drop_last is true: an epoch that is padded has a last batch, which may be "
+                "smaller",
+                "write one of them"};
+  }
   if (!shuffle_window) return;
   if (*shuffle_window < 1) {
     throw Error{Errc::invalid_config, "BatchOptions::shuffle_window",
@@ -132,7 +138,8 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchR
   auto options = wanted;
   options.start = std::max(wanted.start, start_);
   auto const total = std::uint64_t{dataset_.rows()};
-  auto const share = total / shards();
+  auto const pads = options.remainder == Remainder::pad;
+  auto const share = (total + (pads ? shards() - 1 : 0)) / shards();
   auto const wanted_size = part_size(options);
   options.batch_size = static_cast<std::int64_t>(wanted_size);
   auto const batch_size = std::min(wanted_size, share);
@@ -159,14 +166,20 @@ RAYTRAIN_INLINE auto DatasetShard::batches(BatchOptions const& wanted) -> BatchR
                       .epoch = options.epoch,
                       .seed = batch_seed()};
   auto const left = cut.end - cut.begin;
-  cut.end -= left % (options.drop_last ? cut.step : shards());
+  // A step has at least as many samples as there are shards, so that none begins among those that come again, and each
+  // position within the epoch is one of its rows.
+  if (pads) {
+    cut.end += (shards() - left % shards()) % shards();
+  } else {
+    cut.end -= left % (options.drop_last ? cut.step : shards());
+  }
   auto const is_over = cut.begin >= cut.end;
   auto const begin =
       std::max(options.start, is_over ? ShardPosition{options.epoch + 1, 0} : ShardPosition{options.epoch, cut.begin});
   progress_->position = begin;
   progress_->is_within_step = false;
   if (begin.epoch == options.epoch) progress_->order = options.order();
-  if (options.shuffle && !is_over) cut.order = epoch_order(options, cut.step);
+  if (!is_over && (options.shuffle || cut.end > total)) cut.order = epoch_order(options, cut.step);
   if (shard_.on_batches) shard_.on_batches(options, progress_);
   return {dataset_, std::move(cut), progress_};
 }
@@ -180,6 +193,9 @@ RAYTRAIN_INLINE void DatasetShard::begin_at(ShardPosition start) {
 
 RAYTRAIN_INLINE auto DatasetShard::epoch_order(BatchOptions const& options, std::uint64_t step) const
     -> std::shared_ptr<detail::EpochOrder const> {
+  if (!options.shuffle) {
+    return std::make_shared<detail::EpochOrder const>(detail::EpochOrder::AsTheyLie{dataset_.rows()});
+  }
   ShuffleKey const key{shard_.seed, static_cast<std::uint64_t>(options.epoch)};
   if (!options.shuffle_window) return std::make_shared<detail::EpochOrder const>(dataset_.shuffled_rows(key));
   return std::make_shared<detail::EpochOrder const>(

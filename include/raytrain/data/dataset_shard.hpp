@@ -17,15 +17,21 @@
 
 namespace raytrain {
 
+/// What becomes of the rows at an epoch's end that cannot be divided equally over the workers, or virtual shards.
+enum class Remainder : std::uint8_t {
+  drop,  ///< They are left out of that epoch; of rows that are not shuffled they are the same ones in each epoch.
+  pad,   ///< Every row comes, and so many of those at the epoch's begin come again that all have equally many.
+};
+
 /// How an epoch is served.
 struct BatchOptions {
   /// Samples per worker and step, or with `ScalingConfig::virtual_shards` per virtual shard and step; at least 1.
   /// Unset: 256, unless `global_batch_size` is set.
   std::optional<std::int64_t> batch_size{};
   /// In its place: samples per step of all workers together, so that another number of workers takes the same steps,
-  /// but for an epoch's last one, without `drop_last`: it leaves out what does not divide by the workers. A multiple of
-  /// their number, in an elastic run of each number that it may have; with virtual shards of theirs alone. Of a dataset
-  /// that is not split each worker takes all of them.
+  /// but for an epoch's last one, without `drop_last`: what becomes there of rows that do not divide by the workers,
+  /// `remainder` says. A multiple of their number, in an elastic run of each number that it may have; with virtual
+  /// shards of theirs alone. Of a dataset that is not split each worker takes all of them.
   std::optional<std::int64_t> global_batch_size{};
   std::int64_t epoch = 0;  ///< Not negative; each has its own order.
   bool shuffle = true;     ///< False: rows as they lie in the dataset.
@@ -35,13 +41,16 @@ struct BatchOptions {
   /// Unset: all rows are shuffled as one, which takes 8 bytes for each.
   std::optional<std::int64_t> shuffle_window{};
   bool drop_last = false;  ///< True: an epoch ends before a batch that is smaller.
-  ShardPosition start{};   ///< Nothing before it is served: earlier epochs are empty, its own goes on there.
+  /// `pad` is what PyTorch's `DistributedSampler` does. Not together with `drop_last`. Rows as they lie are then no
+  /// longer `Batch::contiguous`, unless they can be divided.
+  Remainder remainder = Remainder::drop;
+  ShardPosition start{};  ///< Nothing before it is served: earlier epochs are empty, its own goes on there.
 
   /// How rows are ordered, as checkpoints keep it: "as they lie", "shuffled", "shuffled in windows of 65536".
   [[nodiscard]] auto order() const -> std::string;
 
-  /// Errors: `invalid_config`, naming the field, its value and what to write instead; also when both sizes are set, and
-  ///         for a window of what is not shuffled.
+  /// Errors: `invalid_config`, naming the field, its value and what to write instead; also when both sizes are set, for
+  ///         a window of what is not shuffled, and for `drop_last` of what is padded.
   void validate() const;
 };
 
@@ -72,8 +81,11 @@ struct ShardOptions {
 ///
 /// A split epoch is one global order of all rows; step k takes world size times batch size of them, and rank r the r-th
 /// equal part. So two workers with batch 64 train, step by step, on the samples of one with batch 128. What does not
-/// divide by the world size at the epoch's end is left out of that epoch. With virtual shards these take the place of
-/// the workers in all of that, and each worker takes its shards' parts of a step one after the other.
+/// divide by the world size at the epoch's end is left out of that epoch, unless `BatchOptions::remainder` pads it: in
+/// the order of another epoch these are other rows, and without `shuffle` the dataset's last ones, which then never
+/// come. To have each row once, take the batches of `part()`, and `TorchContext::join`, since some workers have a row
+/// more. With virtual shards these take the place of the workers in all of that, and each worker takes its shards'
+/// parts of a step one after the other.
 ///
 /// Threads: one at a time.
 class DatasetShard {
@@ -82,8 +94,8 @@ class DatasetShard {
   /// shards, or fewer of these than workers.
   DatasetShard(Dataset dataset, ShardOptions shard);
 
-  /// Samples that this worker takes in an epoch; the same number on every worker, but where some have more virtual
-  /// shards than others.
+  /// Samples that this worker takes in an epoch, unless it is padded; the same number on every worker, but where some
+  /// have more virtual shards than others.
   [[nodiscard]] auto rows() const noexcept -> std::size_t;
 
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return dataset_; }
@@ -129,7 +141,7 @@ class DatasetShard {
   /// "4 workers", "8 virtual shards".
   [[nodiscard]] auto shards_text() const -> std::string;
 
-  /// Of an epoch that is shuffled, with steps of so many samples.
+  /// With steps of so many samples.
   [[nodiscard]] auto epoch_order(BatchOptions const& options, std::uint64_t step) const
       -> std::shared_ptr<detail::EpochOrder const>;
 

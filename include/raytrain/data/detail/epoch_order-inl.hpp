@@ -7,6 +7,7 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include <raytrain/core/inline.hpp>
@@ -37,8 +38,21 @@ RAYTRAIN_INLINE EpochOrder::EpochOrder(Windows const& windows)
 }
 
 RAYTRAIN_INLINE auto EpochOrder::rows(std::uint64_t first, std::size_t size) const -> Rows {
-  if (whole_ == nullptr) return rows_of_windows(first, size);
-  return {whole_, whole_->data() + first};
+  if (first >= rows_) return rows(first - rows_, size);
+  if (size > rows_ - first) return rows_around_end(first, size);
+  if (whole_ != nullptr) return {whole_, whole_->data() + first};
+  if (cache_ != nullptr) return rows_of_windows(first, size);
+  auto as_they_lie = std::make_shared<std::uint64_t[]>(size);
+  std::iota(as_they_lie.get(), as_they_lie.get() + size, first);
+  return as_they_lie;
+}
+
+RAYTRAIN_INLINE auto EpochOrder::rows_around_end(std::uint64_t first, std::size_t size) const -> Rows {
+  auto const before = static_cast<std::size_t>(rows_ - first);
+  auto joined = std::make_shared<std::uint64_t[]>(size);
+  std::copy_n(rows(first, before).get(), before, joined.get());
+  std::copy_n(rows(0, size - before).get(), size - before, joined.get() + before);
+  return joined;
 }
 
 RAYTRAIN_INLINE auto EpochOrder::rows_of_windows(std::uint64_t first, std::size_t size) const -> Rows {

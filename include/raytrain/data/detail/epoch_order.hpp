@@ -14,7 +14,8 @@
 
 namespace raytrain::detail {
 
-/// The random order in which an epoch has the rows of a dataset: of all rows as one, or window by window.
+/// The order in which an epoch has the rows of a dataset: random of all rows as one, random window by window, or as
+/// they lie. Behind the last sample comes the first one again, for epochs that are padded.
 ///
 /// Windows are rows that lie one behind the other, equally many in each but the last one. They come in a random order,
 /// and so do the rows of each. Workers of one process share the windows that they hold at the same time.
@@ -32,21 +33,32 @@ class EpochOrder {
     std::uint64_t step{};          ///< Samples of a global batch, whose windows are kept.
   };
 
+  /// So many rows, at least 1, as they lie.
+  struct AsTheyLie {
+    std::uint64_t rows{1};
+  };
+
+  explicit EpochOrder(AsTheyLie of) noexcept : rows_{of.rows} {}
+
   /// All rows as one.
-  explicit EpochOrder(std::shared_ptr<std::vector<std::uint64_t> const> whole) noexcept : whole_{std::move(whole)} {}
+  explicit EpochOrder(std::shared_ptr<std::vector<std::uint64_t> const> whole) noexcept
+      : whole_{std::move(whole)}, rows_{whole_->size()} {}
 
   /// Window by window. Both orders follow from the key, the rows of a window, and for the rows from the window's
   /// number.
   explicit EpochOrder(Windows const& windows);
 
-  /// Those of the samples [first, first + size), which there must be.
+  /// Those of the samples [first, first + size), of which no row is to come twice.
   ///
   /// Cost: of all rows as one, and within a window that is kept, a reference count. A window that none holds is
-  ///       computed, and samples of several windows are copied.
+  ///       computed. Samples of several windows, those as they lie, and those on both sides of the end are copied.
   [[nodiscard]] auto rows(std::uint64_t first, std::size_t size) const -> Rows;
 
  private:
   using Window = std::shared_ptr<std::vector<std::uint64_t> const>;
+
+  /// Those on both sides of the end.
+  [[nodiscard]] auto rows_around_end(std::uint64_t first, std::size_t size) const -> Rows;
 
   [[nodiscard]] auto rows_of_windows(std::uint64_t first, std::size_t size) const -> Rows;
 
