@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
 #include <utility>
@@ -137,6 +138,22 @@ TEST_CASE("a column is added behind the others, unless its name is taken or its 
           (void)dataset.add_column({"weight", std::vector<double>{1, 2}});
         }) ==
         "invalid_call: Dataset::add_column('weight'): it has 2 rows, and the dataset has 3; give it as many rows");
+}
+
+TEST_CASE("hundreds of thousands of columns are each found by name, where they are kept, dropped or renamed") {
+  std::vector<std::string> names;
+  std::vector<Column> columns;
+  std::map<std::string, std::string> other_names;
+  for (auto i = 0; i < 300'000; ++i) {  // whose squared number of comparisons would take minutes
+    names.push_back("column " + std::to_string(1'000'000 + i));
+    columns.emplace_back(names.back(), std::vector{static_cast<float>(i)});
+    other_names[names.back()] = "other " + std::to_string(i);
+  }
+  auto const dataset = Dataset::from_columns(std::move(columns));
+  std::vector<std::string> const backwards{names.rbegin(), names.rend()};
+  CHECK(dataset.select_columns(backwards).columns().front().as<float>()[0] == 299'999);
+  CHECK(dataset.drop_columns({backwards.begin(), backwards.end() - 1}).column_names() == std::vector{names.front()});
+  CHECK(dataset.rename_columns(other_names).columns().back().name() == "other 299999");
 }
 
 TEST_CASE("a union has the rows of one after those of the other, whatever the order of its columns") {

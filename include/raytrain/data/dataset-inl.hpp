@@ -15,6 +15,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,18 @@
 #include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/data/detail/permutation.hpp>
 #include <raytrain/data/shuffle_key.hpp>
+
+namespace raytrain::detail {
+
+/// For whoever looks up many of them.
+[[nodiscard]] inline auto columns_by_name(std::span<Column const> columns)
+    -> std::unordered_map<std::string_view, Column const*> {
+  std::unordered_map<std::string_view, Column const*> by_name;
+  for (auto const& column : columns) by_name.emplace(column.name(), &column);
+  return by_name;
+}
+
+}  // namespace raytrain::detail
 
 namespace raytrain {
 
@@ -64,22 +78,28 @@ RAYTRAIN_INLINE auto Dataset::select_columns(std::vector<std::string> const& nam
   if (names.empty()) {
     throw Error{Errc::invalid_call, "Dataset::select_columns", "got no name", "name at least one column"};
   }
+  auto const by_name = detail::columns_by_name(columns());
+  std::unordered_set<std::string_view> seen;
   std::vector<Column> selected;
   for (auto const& name : names) {
-    if (std::ranges::find(selected, name, &Column::name) != selected.end()) {
+    if (!seen.insert(name).second) {
       throw Error{Errc::invalid_call, "Dataset::select_columns", fmt::format("'{}' is named twice", name),
                   "name each column once"};
     }
-    selected.push_back(column(name));
+    auto const found = by_name.find(name);
+    selected.push_back(found == by_name.end() ? column(name) : *found->second);  // the former tells what there is
   }
   return {std::move(selected), rows()};
 }
 
 RAYTRAIN_INLINE auto Dataset::drop_columns(std::vector<std::string> const& names) const -> Dataset {
-  for (auto const& name : names) (void)column(name);
+  std::unordered_set<std::string_view> dropped{names.begin(), names.end()};
   std::vector<Column> kept;
   for (auto const& column : columns()) {
-    if (std::ranges::find(names, column.name()) == names.end()) kept.push_back(column);
+    if (dropped.erase(column.name()) == 0) kept.push_back(column);
+  }
+  for (auto const& name : names) {
+    if (dropped.contains(name)) (void)column(name);  // tells what there is
   }
   if (kept.empty() && !names.empty()) {
     throw Error{Errc::invalid_call, "Dataset::drop_columns", "no column would be left", "keep at least one"};
@@ -88,7 +108,10 @@ RAYTRAIN_INLINE auto Dataset::drop_columns(std::vector<std::string> const& names
 }
 
 RAYTRAIN_INLINE auto Dataset::rename_columns(std::map<std::string, std::string> const& names) const -> Dataset {
-  for (auto const& [old_name, new_name] : names) (void)column(old_name);
+  auto const by_name = detail::columns_by_name(columns());
+  for (auto const& [old_name, new_name] : names) {
+    if (!by_name.contains(old_name)) (void)column(old_name);  // tells what there is
+  }
   std::set<std::string> taken;
   std::vector<Column> renamed;
   for (auto const& column : columns()) {
