@@ -50,7 +50,7 @@ TEST_CASE("booleans are uint8 in each spelling where that type is asked for, and
   auto const data = read_text("ok\ntrue\nTrue\nTRUE\n1\nfalse\n False \nFALSE\n0\n", options);
   auto const values = data.column("ok").as<std::uint8_t>();
   CHECK(std::vector(values.begin(), values.end()) == std::vector<std::uint8_t>{1, 1, 1, 1, 0, 0, 0, 0});
-  for (auto const* const text : {"2", "yes", "tRUE", "1.0", "NA", "x"}) {
+  for (auto const* const text : {"2", "yes", "tRUE", "1.0", "x"}) {
     CAPTURE(text);
     check_contains(thrown_error([&] { (void)read_text(fmt::format("ok\n1\n{}\n", text), options); }),
                    fmt::format("line 3, column 'ok': '{}' is not a boolean that it can hold", text));
@@ -256,6 +256,23 @@ TEST_CASE("a whole number that float32 has not is refused where nobody has asked
   CHECK(read_text("date\n20240131\n", {.types = {{"date", CsvType::int64}}}).column("date").as<std::int64_t>()[0] ==
         20240131);
   CHECK(floats(read_text("date\n20240131\n", {.types = {{"date", CsvType::float32}}}), "date")[0] == 20240132);
+}
+
+TEST_CASE("an integer or boolean that is missing is refused as missing, with the types that have missing values") {
+  auto const refused = [](std::string const& text, CsvType type) {
+    return thrown_error([&] { (void)read_text(text, {.types = {{"key", type}}}); });
+  };
+  for (std::string const field : {"", " NA "}) {
+    check_contains(refused("id,key\n1,9007199254740993\n2," + field + "\n", CsvType::int64),
+                   "line 3, column 'key': an integer is missing ('" + field +
+                       "'); fill it, leave the column out by CsvOptions::columns, or give it another of "
+                       "CsvOptions::types: CsvType::float64, which is exact up to 2^53 and has NaN there, or text for "
+                       "larger keys");
+  }
+  check_contains(refused("id,key\n1,?\n", CsvType::int32), "line 2, column 'key': an integer is missing ('?')");
+  check_contains(refused("id,key\n1,True\n2,\n", CsvType::boolean),
+                 "line 3, column 'key': a boolean is missing (''); fill it, leave the column out by "
+                 "CsvOptions::columns, or read it as CsvType::text, where values may be missing");
 }
 
 TEST_CASE("NULL and n/a are missing numbers, also in the first row") {

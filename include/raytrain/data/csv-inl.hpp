@@ -181,6 +181,17 @@ RAYTRAIN_INLINE void CsvTable::add(std::string_view text, std::uint64_t line) {
   auto& column = columns_[slots_[at]];
   if (column.add(text)) return;
   auto const* const kind = column.holds_booleans() ? "boolean" : "number";
+  if (is_missing_csv_field(text)) {
+    auto const* const remedy =
+        column.holds_booleans()
+            ? "fill it, leave the column out by CsvOptions::columns, or read it as CsvType::text, where values may be "
+              "missing"
+            : "fill it, leave the column out by CsvOptions::columns, or give it another of CsvOptions::types: "
+              "CsvType::float64, which is exact up to 2^53 and has NaN there, or text for larger keys";
+    refuse(fmt::format("line {}, column '{}': {} is missing ('{}')", line, column.name(),
+                       column.holds_booleans() ? "a boolean" : "an integer", shown_field(text)),
+           remedy);
+  }
   refuse(fmt::format("line {}, column '{}': '{}' is not a {} that it can hold", line, column.name(), shown_field(text),
                      kind),
          fmt::format("write {}s, leave the column out by CsvOptions::columns, or give it another of CsvOptions::types, "
