@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/data/dataset.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <ranges>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +16,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/core/float16.hpp>
+#include <raytrain/data/row.hpp>
 
 #include "../support/thrown_error.hpp"
 
@@ -30,6 +34,32 @@ auto three_rows() -> Dataset {
                                 {"label", std::vector<std::int64_t>{7, 8, 9}}});
 }
 }  // namespace
+
+static_assert(std::ranges::forward_range<raytrain::RowRange> && std::ranges::sized_range<raytrain::RowRange>);
+
+TEST_CASE("the rows of a dataset are gone through in their order, also of one that is a temporary") {
+  auto const people = Dataset::from_columns(
+      {{"age", std::vector<float>{30, 40, 50}}, Column::of_texts("city", {"Oslo", std::nullopt, "Rome"})});
+  double ages = 0;
+  std::string cities;
+  std::vector<std::size_t> indices;
+  for (auto const& row : rows(people)) {
+    ages += row.get<float>("age");
+    cities += row.text("city").value_or("-");
+    indices.push_back(row.index());
+  }
+  CHECK(ages == 120);
+  CHECK(cities == "Oslo-Rome");
+  CHECK(indices == std::vector<std::size_t>{0, 1, 2});
+  ages = 0;
+  for (auto const& row : rows(Dataset::from_columns({{"age", std::vector<float>{1, 2}}})))
+    ages += row.get<float>("age");
+  CHECK(ages == 3);
+  auto const range = rows(people);
+  CHECK(range.size() == 3);
+  CHECK(std::ranges::count_if(range, [](raytrain::Row const& row) { return row.get<float>("age") > 35; }) == 2);
+  CHECK(std::ranges::empty(rows(Dataset{})));
+}
 
 TEST_CASE("the digest tells names, types, shapes, values and their order apart, and nothing else") {
   auto const of = [](std::vector<Column> columns) { return Dataset::from_columns(std::move(columns)).digest(); };

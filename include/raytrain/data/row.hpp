@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/data/column.hpp>
@@ -55,5 +57,49 @@ class Row {
   std::span<Column const> columns_;
   std::size_t index_;
 };
+
+/// The rows of a dataset in their order, a forward range of `Row`; made by `rows`. Keeps them alive: a `Row` is good
+/// for as long as this range.
+///
+/// Threads: every function from any thread.
+class RowRange {
+ public:
+  class Iterator {
+   public:
+    using value_type = Row;
+    using difference_type = std::ptrdiff_t;
+
+    Iterator() = default;
+    Iterator(Dataset const* dataset, std::size_t index) noexcept : dataset_{dataset}, index_{index} {}
+
+    [[nodiscard]] auto operator*() const noexcept -> Row { return {*dataset_, index_}; }
+    auto operator++() noexcept -> Iterator& {
+      ++index_;
+      return *this;
+    }
+    auto operator++(int) noexcept -> Iterator { return std::exchange(*this, Iterator{dataset_, index_ + 1}); }
+    friend auto operator==(Iterator const& left, Iterator const& right) noexcept -> bool {
+      return left.index_ == right.index_;
+    }
+
+   private:
+    Dataset const* dataset_ = nullptr;
+    std::size_t index_ = 0;
+  };
+
+  explicit RowRange(Dataset dataset) noexcept : dataset_{std::move(dataset)} {}
+
+  [[nodiscard]] auto size() const noexcept -> std::size_t { return dataset_.rows(); }
+  [[nodiscard]] auto begin() const noexcept -> Iterator { return {&dataset_, 0}; }
+  [[nodiscard]] auto end() const noexcept -> Iterator { return {&dataset_, dataset_.rows()}; }
+
+ private:
+  Dataset dataset_;
+};
+
+/// One after the other: `for (auto const& row : rows(people)) total += row.get<float>("age");`.
+///
+/// Cost: each `get` looks the column up by its name; what computes with many rows takes `Column::as`.
+[[nodiscard]] inline auto rows(Dataset dataset) -> RowRange { return RowRange{std::move(dataset)}; }
 
 }  // namespace raytrain
