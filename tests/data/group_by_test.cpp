@@ -171,6 +171,90 @@ TEST_CASE("every type of column is aggregated, and is a key") {
   }
 }
 
+TEST_CASE("quantiles lie between values as NumPy's do, and there are none without values") {
+  // numpy.quantile([1, 2, 4, 8], q)
+  auto const quantile = [](double part) {
+    auto const table =
+        group_by(
+            Dataset::from_columns({{"key", std::vector<int>(5)}, {"x", std::vector<double>{8, 1, not_a_number, 4, 2}}}),
+            "key")
+            .aggregate({{Aggregate::quantile, "x", "result", part}});
+    return values_of<double>(table, "result").front();
+  };
+  CHECK(quantile(0) == 1);
+  CHECK(quantile(0.5) == 3);
+  CHECK(quantile(0.9) == doctest::Approx(6.8).epsilon(1e-15));
+  CHECK(quantile(1) == 8);
+  CHECK(number_of({3, 1, 2}, Aggregate::quantile) == 2);
+  CHECK(std::isnan(number_of({not_a_number}, Aggregate::quantile)));
+  auto const dataset =
+      Dataset::from_columns({{"key", std::vector<int>{1, 0, 1, 1}}, {"x", std::vector<std::int8_t>{-3, 7, 5, 6}}});
+  auto const table =
+      group_by(dataset, "key").aggregate({{Aggregate::quantile, "x"}, {Aggregate::quantile, "x", "p0", 0}});
+  CHECK(values_of<double>(table, "quantile(x)") == std::vector<double>{7, 5});
+  CHECK(values_of<double>(table, "p0") == std::vector<double>{7, -3});
+  for (auto const part : {-0.1, 1.1, not_a_number}) {
+    check_contains(thrown_error([&] {
+                     return group_by(dataset, "key").aggregate({{Aggregate::quantile, "x", "", part}});
+                   }),
+                   "is not from 0 to 1; write one that is, as 0.5 for the median");
+  }
+}
+
+TEST_CASE("different values are counted once, 0 and -0 as one, and NaN not at all") {
+  auto const unique = [](auto values) {
+    return values_of<std::int64_t>(of_one_group(std::move(values), Aggregate::unique), "result").front();
+  };
+  CHECK(unique(std::vector<double>{2, 1, not_a_number, 2, 0.0, -0.0, not_a_number}) == 3);
+  CHECK(unique(std::vector<double>{not_a_number}) == 0);
+  // Which one double holds.
+  CHECK(unique(std::vector<std::int64_t>{9'007'199'254'740'993, 9'007'199'254'740'992, 9'007'199'254'740'993}) == 2);
+}
+
+TEST_CASE(
+    "the largest absolute value is an int64 of integers, a float64 of others, and refused where that holds none") {
+  CHECK(number_of({-3, not_a_number, 2}, Aggregate::abs_max) == 3);
+  CHECK(number_of({-infinity, 2}, Aggregate::abs_max) == infinity);
+  CHECK(std::isnan(number_of({not_a_number}, Aggregate::abs_max)));
+  auto const of_integers = [](auto values) {
+    return values_of<std::int64_t>(of_one_group(std::move(values), Aggregate::abs_max), "result").front();
+  };
+  CHECK(of_integers(std::vector<std::int8_t>{-128, 127}) == 128);
+  CHECK(of_integers(std::vector<std::uint8_t>{0, 200}) == 200);
+  CHECK(thrown_error([&] { return of_integers(std::vector{std::numeric_limits<std::int64_t>::min()}); }) ==
+        "invalid_data: group_by, result: an absolute value is 9.223e+18, which no int64 holds; convert the column to "
+        "float64 first");
+  check_contains(thrown_error([&] { return of_integers(std::vector{std::numeric_limits<std::uint64_t>::max()}); }),
+                 "an absolute value is 1.845e+19");
+}
+
+TEST_CASE("of texts there are the first, the last and the number of different ones, and no sum") {
+  auto const dataset =
+      Dataset::from_columns({{"key", std::vector<int>{1, 2, 1, 1, 1, 3}},
+                             Column::of_texts("city", {"Rome", std::nullopt, "Oslo", "Rome", std::nullopt, "Bonn"})});
+  auto const table = group_by(dataset, "key")
+                         .aggregate({{Aggregate::min, "city"},
+                                     {Aggregate::max, "city"},
+                                     {Aggregate::unique, "city"},
+                                     {Aggregate::count, "city"}});
+  auto const texts = [&](std::string const& column) {
+    std::vector<std::string> found;
+    for (std::size_t row = 0; row < table.rows(); ++row)
+      found.emplace_back(table.column(column).text(row).value_or("-"));
+    return found;
+  };
+  CHECK(texts("min(city)") == std::vector<std::string>{"Oslo", "-", "Bonn"});
+  CHECK(texts("max(city)") == std::vector<std::string>{"Rome", "-", "Bonn"});
+  CHECK(values_of<std::int64_t>(table, "unique(city)") == std::vector<std::int64_t>{2, 0, 1});
+  CHECK(values_of<std::int64_t>(table, "count(city)") == std::vector<std::int64_t>{3, 0, 1});
+  for (auto const what : {Aggregate::sum, Aggregate::mean, Aggregate::std, Aggregate::quantile, Aggregate::abs_max}) {
+    check_contains(thrown_error([&] {
+                     return group_by(dataset, "key").aggregate({{what, "city", "it"}});
+                   }),
+                   "group_by, it: column 'city' holds text");
+  }
+}
+
 TEST_CASE("random groups have the counts, sums and extremes of a map that is filled row by row") {
   struct Expected {
     std::int64_t count = 0;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -19,21 +18,10 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/describe.hpp>
 #include <raytrain/data/detail/moments.hpp>
+#include <raytrain/data/detail/quantile.hpp>
 #include <raytrain/data/detail/text_table.hpp>
 
 namespace raytrain::detail {
-
-/// The value below which that part of the values lies, which it puts into another order; of at least one value.
-[[nodiscard]] RAYTRAIN_INLINE auto quantile(std::vector<double>& values, double part) -> double {
-  auto const place = part * static_cast<double>(values.size() - 1);
-  auto const below = static_cast<std::ptrdiff_t>(place);
-  auto const rest = place - std::floor(place);
-  std::ranges::nth_element(values, values.begin() + below);
-  auto const lower = values[static_cast<std::size_t>(below)];
-  if (rest == 0) return lower;
-  auto const upper = *std::min_element(values.begin() + below + 1, values.end());
-  return lower == upper ? lower : lower * (1 - rest) + upper * rest;
-}
 
 [[nodiscard]] RAYTRAIN_INLINE auto summary_of(Column const& column) -> ColumnSummary {
   if (column.is_text()) {

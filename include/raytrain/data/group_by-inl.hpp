@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/moments.hpp>
 #include <raytrain/data/detail/order_keys.hpp>
+#include <raytrain/data/detail/quantile.hpp>
 #include <raytrain/data/group_by.hpp>
 
 namespace raytrain::detail {
@@ -34,18 +37,43 @@ namespace raytrain::detail {
     case Aggregate::min: return "min";
     case Aggregate::max: return "max";
     case Aggregate::std: return "std";
+    case Aggregate::quantile: return "quantile";
+    case Aggregate::unique: return "unique";
+    case Aggregate::abs_max: return "abs_max";
   }
   return "unknown";
 }
 
-/// How many texts of a column are there, group by group.
-[[nodiscard]] RAYTRAIN_INLINE auto text_counts(Column const& column, RowGroups const& groups, std::string name)
-    -> Column {
+template <class T>
+[[nodiscard]] auto different_values(std::vector<T>& values) -> std::int64_t {
+  std::ranges::sort(values);
+  return std::ranges::unique(values).begin() - values.begin();
+}
+
+/// Of the texts of a column, group by group. Errors: `invalid_data` for what there is not of texts.
+[[nodiscard]] RAYTRAIN_INLINE auto aggregated_texts(Column const& column, RowGroups const& groups, std::string name,
+                                                    Aggregate what) -> Column {
+  auto const is_extreme = what == Aggregate::min || what == Aggregate::max;
+  if (what != Aggregate::count && what != Aggregate::unique && !is_extreme) {
+    column.check_holds_numbers("group_by, " + name);
+  }
   auto const codes = column.as<std::int32_t>();
-  auto const group_of = groups.of_rows();
   std::vector<std::int64_t> counts(groups.size());
-  for (std::size_t row = 0; row < codes.size(); ++row) counts[group_of[row]] += codes[row] < 0 ? 0 : 1;
-  return {std::move(name), std::move(counts)};
+  auto const extremes = std::make_shared<std::vector<std::int32_t>>(groups.size(), -1);
+  std::vector<std::int32_t> there;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    there.clear();
+    for (auto at = groups.begins[i]; at < groups.begins[i + 1]; ++at) {
+      if (auto const code = codes[groups.rows[at]]; code >= 0) there.push_back(code);
+    }
+    counts[i] = what == Aggregate::unique ? different_values(there) : static_cast<std::int64_t>(there.size());
+    if (there.empty() || !is_extreme) continue;
+    (*extremes)[i] = what == Aggregate::min ? std::ranges::min(there) : std::ranges::max(there);
+  }
+  if (!is_extreme) return {std::move(name), std::move(counts)};
+  auto format = column.format();
+  format.name = std::move(name);
+  return {std::move(format), {extremes, reinterpret_cast<std::byte const*>(extremes->data())}, groups.size()};
 }
 
 /// The values of a column that are no NaN, group by group.
@@ -55,7 +83,7 @@ class GroupedValues {
   GroupedValues(std::span<T const> values, RowGroups const& groups, std::string name)
       : values_{values}, groups_{groups}, name_{std::move(name)} {}
 
-  [[nodiscard]] auto aggregated(Aggregate what) const -> Column {
+  [[nodiscard]] auto aggregated(Aggregate what, double part) const -> Column {
     switch (what) {
       case Aggregate::count: return counts();
       case Aggregate::sum: return sums();
@@ -63,6 +91,9 @@ class GroupedValues {
       case Aggregate::min: return extremes(false);
       case Aggregate::max: return extremes(true);
       case Aggregate::std: return of_moments([](Moments const& moments) { return moments.standard_deviation(); });
+      case Aggregate::quantile: return quantiles(part);
+      case Aggregate::unique: return unique_counts();
+      case Aggregate::abs_max: return largest_absolutes();
     }
     return counts();
   }
@@ -89,15 +120,70 @@ class GroupedValues {
       for (std::size_t i = 0; i < sums.size(); ++i) {
         Wide sum = 0;
         each_of(i, [&](T value) { sum += value; });
-        sums[i] = static_cast<std::int64_t>(sum);
-        if (sums[i] == sum) continue;
-        throw Error{Errc::invalid_data, "group_by, " + name_,
-                    fmt::format("a sum is {:.4g}, which no int64 holds", static_cast<double>(sum)),
-                    "convert the column to float64 first"};
+        sums[i] = as_int64(sum, "a sum");
       }
       return {name_, std::move(sums)};
     } else {
       return of_moments([](Moments const& moments) { return moments.sum(); });
+    }
+  }
+
+  template <class Wide>
+  [[nodiscard]] auto as_int64(Wide value, char const* what) const -> std::int64_t {
+    auto const result = static_cast<std::int64_t>(value);
+    if (result == value) return result;
+    throw Error{Errc::invalid_data, "group_by, " + name_,
+                fmt::format("{} is {:.4g}, which no int64 holds", what, static_cast<double>(value)),
+                "convert the column to float64 first"};
+  }
+
+  [[nodiscard]] auto quantiles(double part) const -> Column {
+    std::vector<double> results(groups_.size(), std::numeric_limits<double>::quiet_NaN());
+    std::vector<double> values;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      values.clear();
+      each_of(i, [&](T value) { values.push_back(as_double(value)); });
+      if (!values.empty()) results[i] = quantile(values, part);
+    }
+    return {name_, std::move(results)};
+  }
+
+  [[nodiscard]] auto unique_counts() const -> Column {
+    std::vector<std::int64_t> counts(groups_.size());
+    std::vector<std::conditional_t<std::integral<T>, T, double>> values;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      values.clear();
+      each_of(i, [&](T value) {
+        if constexpr (std::integral<T>) {
+          values.push_back(value);
+        } else {
+          values.push_back(as_double(value));
+        }
+      });
+      counts[i] = different_values(values);
+    }
+    return {name_, std::move(counts)};
+  }
+
+  [[nodiscard]] auto largest_absolutes() const -> Column {
+    if constexpr (std::integral<T>) {
+      __extension__ using Wide = __int128;
+      std::vector<std::int64_t> results(groups_.size());
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        Wide largest = 0;
+        each_of(i, [&](T value) {
+          auto const wide = Wide{value};
+          largest = std::max(largest, wide < 0 ? -wide : wide);
+        });
+        results[i] = as_int64(largest, "an absolute value");
+      }
+      return {name_, std::move(results)};
+    } else {
+      std::vector<double> results(groups_.size(), std::numeric_limits<double>::quiet_NaN());
+      for (std::size_t i = 0; i < results.size(); ++i) {
+        each_of(i, [&](T value) { results[i] = std::fmax(results[i], std::abs(as_double(value))); });
+      }
+      return {name_, std::move(results)};
     }
   }
 
@@ -155,7 +241,7 @@ RAYTRAIN_INLINE auto GroupedDataset::aggregate(std::vector<Aggregation> const& a
   std::vector<std::uint64_t> firsts;
   for (std::size_t i = 0; i < groups_.size(); ++i) firsts.push_back(groups_.rows[groups_.begins[i]]);
   auto table = Dataset::from_columns(keys_).select(firsts);
-  for (auto const& [what, column, wanted_name] : aggregations) {
+  for (auto const& [what, column, wanted_name, part] : aggregations) {
     auto const name = wanted_name.empty() ? fmt::format("{}({})", detail::name_of(what), column) : wanted_name;
     auto const is_of_rows = what == Aggregate::count && column.empty();
     if (column.empty() && !is_of_rows) {
@@ -166,6 +252,10 @@ RAYTRAIN_INLINE auto GroupedDataset::aggregate(std::vector<Aggregation> const& a
       throw Error{Errc::invalid_call, "group_by", fmt::format("two columns would be named '{}'", name),
                   "give one of them another Aggregation::name"};
     }
+    if (what == Aggregate::quantile && !(part >= 0 && part <= 1)) {
+      throw Error{Errc::invalid_call, "group_by, " + name, fmt::format("the quantile {} is not from 0 to 1", part),
+                  "write one that is, as 0.5 for the median"};
+    }
     if (is_of_rows) {
       std::vector<std::int64_t> counts;
       for (std::size_t i = 0; i < groups_.size(); ++i) counts.push_back(static_cast<std::int64_t>(groups_.rows_of(i)));
@@ -175,12 +265,11 @@ RAYTRAIN_INLINE auto GroupedDataset::aggregate(std::vector<Aggregation> const& a
     auto const& source = dataset_.column(column);
     source.check_one_value_a_row("group_by, " + name);
     if (source.is_text()) {
-      if (what != Aggregate::count) source.check_holds_numbers("group_by, " + name);
-      table = table.add_column(detail::text_counts(source, groups_, name));
+      table = table.add_column(detail::aggregated_texts(source, groups_, name, what));
       continue;
     }
-    source.visit([&, aggregate = what]<Element T>(std::span<T const> values) {
-      table = table.add_column(detail::GroupedValues<T>{values, groups_, name}.aggregated(aggregate));
+    source.visit([&, aggregate = what, of = part]<Element T>(std::span<T const> values) {
+      table = table.add_column(detail::GroupedValues<T>{values, groups_, name}.aggregated(aggregate, of));
     });
   }
   return table;
