@@ -62,6 +62,27 @@ TEST_CASE("joined columns may all be dropped, or one of them be replaced") {
   CHECK(Concatenator{{"a", "b"}, "a"}.transform(numbers).column_names() == std::vector<std::string>{"c", "a"});
 }
 
+TEST_CASE("without names all columns of numbers are joined but those that are excluded, as they lie in each dataset") {
+  Concatenator joins{.exclude = {"id", "c"}};
+  joins.fit(measured());
+  auto const joined = joins.transform(measured());
+  CHECK(values_of<float>(joined, "features") == std::vector<float>{1, 10, 11, 2, 20, 21});
+  CHECK(joined.column_names() == std::vector<std::string>{"city", "id", "c", "features"});
+  // Rows to be predicted have no label.
+  CHECK(joins.transform(measured().drop_columns({"id", "city"})).column_names() ==
+        std::vector<std::string>{"c", "features"});
+  CHECK(Concatenator{}.transform(measured()).column("features").row_shape() == raytrain::RowShape{5});
+  Concatenator const beside{.keep_columns = true, .exclude = {"a", "b", "id"}};
+  CHECK(values_of<float>(beside.transform(measured()), "features") == std::vector<float>{0.1F, -0.2F});
+  raytrain::testing::check_comes_back_from_json(joins, measured());
+  auto const refused = [](Concatenator wrong, Dataset const& rows) { return thrown_error([&] { wrong.fit(rows); }); };
+  check_contains(refused({.exclude = {"lable"}}, measured()), "not_found: column 'lable'");
+  check_contains(refused({.columns = {"a"}, .exclude = {"id"}}, measured()),
+                 "invalid_config: Concatenator::exclude: names columns, and so does Concatenator::columns");
+  check_contains(refused({}, measured().select_columns({"city"})),
+                 "invalid_data: Concatenator::fit: no column of numbers is left to be joined; make numbers of texts");
+}
+
 TEST_CASE("joined rows of many blocks are all there") {
   constexpr std::size_t rows = 1'003;
   std::vector<std::int32_t> first(rows);
@@ -83,7 +104,6 @@ TEST_CASE("joined rows of many blocks are all there") {
 
 TEST_CASE("nothing is joined of text, by wrong settings, or under a name that is taken, on any worker") {
   auto const fit = [](Concatenator joins) { return thrown_error([&] { joins.fit(measured()); }); };
-  check_contains(fit({}), "invalid_config: Concatenator::columns: names no column");
   check_contains(fit({{"a", "a"}}), "names 'a' twice");
   check_contains(fit({{"a"}, ""}), "invalid_config: Concatenator::output_column_name: is empty");
   check_contains(fit({{"a"}, "x", ElementType::int8}), "Concatenator::dtype: must be float32 or float64 (got int8)");

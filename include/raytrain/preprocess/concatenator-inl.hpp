@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include <raytrain/preprocess/concatenator.hpp>
 #include <raytrain/preprocess/detail/fitted_columns.hpp>
 #include <raytrain/preprocess/detail/made_column.hpp>
+#include <raytrain/preprocess/fit_rows.hpp>
 
 namespace raytrain {
 
@@ -51,8 +54,30 @@ template <Element T>
 
 }  // namespace detail
 
+RAYTRAIN_INLINE void Concatenator::fit(FitRows const& rows) {
+  for (auto const& name : exclude) (void)rows.dataset().column(name);
+  (void)made_of(rows.dataset().head(0), "Concatenator::fit");
+}
+
+RAYTRAIN_INLINE auto Concatenator::chosen(Dataset const& dataset, char const* attempted) const
+    -> std::vector<std::string> {
+  if (!columns.empty()) {
+    detail::check_columns(columns, type_name);
+    if (exclude.empty()) return columns;
+    throw Error{Errc::invalid_config, "Concatenator::exclude", "names columns, and so does Concatenator::columns",
+                "write one of them"};
+  }
+  std::unordered_set<std::string_view> const excluded{exclude.begin(), exclude.end()};
+  std::vector<std::string> names;
+  for (auto const& column : dataset.columns()) {
+    if (!column.is_text() && !excluded.contains(column.name())) names.push_back(column.name());
+  }
+  if (!names.empty()) return names;
+  throw Error{Errc::invalid_data, attempted, "no column of numbers is left to be joined",
+              "make numbers of texts before, by OneHotEncoder or OrdinalEncoder, or exclude fewer columns"};
+}
+
 RAYTRAIN_INLINE auto Concatenator::made_of(Dataset const& dataset, char const* attempted) const -> Dataset {
-  detail::check_columns(columns, type_name);
   auto const refuse = [](char const* setting, std::string const& happened, char const* remedy) {
     throw Error{Errc::invalid_config, std::string{"Concatenator::"} + setting, happened, remedy};
   };
@@ -60,8 +85,9 @@ RAYTRAIN_INLINE auto Concatenator::made_of(Dataset const& dataset, char const* a
   if (dtype != ElementType::float32 && dtype != ElementType::float64) {
     refuse("dtype", fmt::format("must be float32 or float64 (got {})", to_string(dtype)), "write one of them");
   }
+  auto const names = chosen(dataset, attempted);
   std::vector<Column> joined;
-  for (auto const& name : columns) {
+  for (auto const& name : names) {
     joined.push_back(dataset.column(name));
     if (!joined.back().is_text()) continue;
     throw Error{Errc::invalid_data, attempted, fmt::format("column '{}' holds text", name),
@@ -69,7 +95,7 @@ RAYTRAIN_INLINE auto Concatenator::made_of(Dataset const& dataset, char const* a
   }
   auto made = dtype == ElementType::float64 ? detail::joined<double>(joined, output_column_name)
                                             : detail::joined<float>(joined, output_column_name);
-  return detail::with_made_column(dataset, keep_columns ? std::vector<std::string>{} : columns, std::move(made),
+  return detail::with_made_column(dataset, keep_columns ? std::vector<std::string>{} : names, std::move(made),
                                   attempted);
 }
 

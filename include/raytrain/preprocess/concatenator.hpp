@@ -20,26 +20,35 @@ namespace raytrain {
 struct Concatenator {
   static constexpr std::string_view type_name = "Concatenator";
 
-  std::vector<std::string> columns{};           ///< At least one, of numbers, of any row shape.
+  /// Of numbers, of any row shape; none: all of numbers that a dataset has but `exclude`, as they lie there. A dataset
+  /// that has others than the training rows then makes other rows.
+  std::vector<std::string> columns{};
   std::string output_column_name = "features";  ///< Not that of another column.
   ElementType dtype = ElementType::float32;     ///< Or float64.
   bool keep_columns = false;                    ///< Whether the columns stay beside the one that is made of them.
+  /// Where `columns` names none: to be left as they are, as labels and keys. Rows to be predicted need not have them.
+  std::vector<std::string> exclude{};
 
-  /// Looks at the rows, and learns nothing. Errors: as `transform`.
-  void fit(FitRows const& rows) { (void)made_of(rows.dataset().head(0), "Concatenator::fit"); }
+  /// Looks at the rows, and learns nothing. Errors: as `transform`; `not_found` for a column of `exclude`.
+  void fit(FitRows const& rows);
   [[nodiscard]] static auto is_fitted() -> bool { return true; }
-  /// Errors: `invalid_config` for no column, one that is named twice, and for other settings out of their range;
-  ///         `not_found`; `invalid_data` for a column of text, and where another column has the output's name.
+  /// Errors: `invalid_config` for a column that is named twice, `exclude` beside `columns`, and for other settings out
+  ///         of their range; `not_found`; `invalid_data` for a column of text, where there is none of numbers, and
+  ///         where another column has the output's name.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset {
     return made_of(dataset, "Concatenator::transform");
   }
 
   template <class A>
   void serialize(A& a) {
-    a(CEREAL_NVP(columns), CEREAL_NVP(output_column_name), CEREAL_NVP(dtype), CEREAL_NVP(keep_columns));
+    a(CEREAL_NVP(columns), CEREAL_NVP(output_column_name), CEREAL_NVP(dtype), CEREAL_NVP(keep_columns),
+      CEREAL_NVP(exclude));
   }
 
  private:
+  /// The names of those that are joined.
+  [[nodiscard]] auto chosen(Dataset const& dataset, char const* attempted) const -> std::vector<std::string>;
+
   [[nodiscard]] auto made_of(Dataset const& dataset, char const* attempted) const -> Dataset;
 };
 
