@@ -28,7 +28,7 @@ using raytrain::testing::Texts;
 using raytrain::testing::thrown_error;
 using raytrain::testing::values_of;
 
-static_assert(raytrain::Preprocessor<MultiHotEncoder> && !raytrain::InvertiblePreprocessor<MultiHotEncoder>);
+static_assert(raytrain::Preprocessor<MultiHotEncoder> && raytrain::InvertiblePreprocessor<MultiHotEncoder>);
 
 namespace {
 
@@ -54,6 +54,38 @@ TEST_CASE("what lies between delimiters is a value, blanks and all, unless it is
   encoder.fit(dataset);
   CHECK(encoder.categories.at("genres").texts == std::vector<std::string>{",a ", "b,,a"});
   CHECK(values_of<float>(encoder.transform(dataset), "genres") == std::vector<float>{1, 1, 0, 0, 0, 0, 0, 0});
+}
+
+TEST_CASE("joined values come back in their order, each once, and a row of zeros as a missing text") {
+  auto const dataset = films({"war|drama|war", "comedy", std::nullopt, ""});
+  MultiHotEncoder encoder{{"genres"}};
+  encoder.fit(dataset);
+  auto const back = encoder.inverse_transform(encoder.transform(dataset));
+  CHECK(raytrain::testing::texts_of(back.column("genres")) ==
+        std::vector<std::string>{"drama|war", "comedy", "(none)", "(none)"});
+  MultiHotEncoder const other{.columns = {"genres"}, .delimiter = ", ", .categories = encoder.categories};
+  auto const rows = Dataset::from_columns({{"genres", std::vector<std::uint8_t>{1, 1, 0, 0, 0, 1}, {3}}});
+  CHECK(raytrain::testing::texts_of(other.inverse_transform(rows).column("genres")) ==
+        std::vector<std::string>{"comedy, drama", "war"});
+}
+
+TEST_CASE("what is neither 0 nor 1, or of another shape, is no row of joined values") {
+  MultiHotEncoder encoder{{"genres"}};
+  auto const back = [&](std::vector<float> values, raytrain::RowShape shape) {
+    return thrown_error([&] {
+      (void)encoder.inverse_transform(Dataset::from_columns({{"genres", std::move(values), std::move(shape)}}));
+    });
+  };
+  check_contains(back({1, 0}, {2}), "MultiHotEncoder::inverse_transform: it has not learnt from any rows yet");
+  encoder.fit(films({"a|b"}));
+  CHECK(back({1, 0.75F}, {2}) ==
+        "invalid_data: MultiHotEncoder::inverse_transform: column 'genres' has 0.75, and not 0 or 1; make 0 or 1 of "
+        "probabilities before, as by a threshold of 0.5");
+  check_contains(back({1, std::numeric_limits<float>::quiet_NaN()}, {2}), "column 'genres' has nan, and not 0 or 1");
+  check_contains(back({1, 0, 1}, {3}),
+                 "MultiHotEncoder::inverse_transform: column 'genres' has 3 values a row, and had 2");
+  check_contains(thrown_error([&] { (void)encoder.inverse_transform(films({"a"})); }),
+                 "MultiHotEncoder::inverse_transform: column 'genres' holds text");
 }
 
 TEST_CASE("the values that come most often are kept, each time counted") {

@@ -60,7 +60,10 @@ class Chain {
   /// Whether any of the steps does.
   [[nodiscard]] auto learns_from_rows() const -> bool;
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
-  /// From the last step to the first.
+  /// From the last step to the first. Where a step has no way back, as a `Concatenator`, one that has is asked alone:
+  /// `chain.step<LabelEncoder>().inverse_transform(predictions)`.
+  ///
+  /// Errors: as of the steps; `invalid_call` where one has no way back.
   [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
 
   template <class A>

@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/utf8.hpp>
+#include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/detail/categories.hpp>
 #include <raytrain/preprocess/detail/fitted_columns.hpp>
+#include <raytrain/preprocess/detail/float_columns.hpp>
 #include <raytrain/preprocess/detail/missing_texts.hpp>
 #include <raytrain/preprocess/detail/piece_counts.hpp>
 #include <raytrain/preprocess/detail/text_pieces.hpp>
@@ -77,6 +84,33 @@ RAYTRAIN_INLINE auto MultiHotEncoder::transform(Dataset const& dataset) const ->
                             places.erase(std::unique(places.begin() + before, places.end()), places.end());
                           });
     result = result.with_column(std::move(made).take(name));
+  }
+  return result;
+}
+
+RAYTRAIN_INLINE auto MultiHotEncoder::inverse_transform(Dataset const& dataset) const -> Dataset {
+  constexpr auto attempted = "MultiHotEncoder::inverse_transform";
+  detail::check_fitted(is_fitted(), type_name, "inverse_transform");
+  auto result = dataset;
+  for (auto const& name : columns) {
+    auto const& texts = categories.at(name).texts;
+    auto const& column = dataset.column(name);
+    column.check_holds_numbers(attempted);
+    detail::check_row_values(column, texts.size(), attempted);
+    std::vector<std::optional<std::string>> joined(column.rows());
+    column.visit([&]<Element T>(std::span<T const> values) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        auto const value = detail::as_double(values[i]);
+        if (value == 0) continue;
+        if (value != 1) {
+          throw Error{Errc::invalid_data, attempted, fmt::format("column '{}' has {}, and not 0 or 1", name, value),
+                      "make 0 or 1 of probabilities before, as by a threshold of 0.5"};
+        }
+        auto& text = joined[i / texts.size()];
+        text = text ? *text + delimiter + texts[i % texts.size()] : texts[i % texts.size()];
+      }
+    });
+    result = result.with_column(Column::of_texts(name, joined));
   }
   return result;
 }

@@ -40,6 +40,11 @@ struct MultiHotEncoder {
   /// Errors: `invalid_call` before `fit`; `not_found`; `invalid_data` for a column of numbers, and for a value that fit
   ///         has not seen, by `handle_unknown`.
   [[nodiscard]] auto transform(Dataset const& dataset) const -> Dataset;
+  /// The values at whose places 1 stands, in their order, as a text: "drama|war". A text is missing where all are 0.
+  ///
+  /// Errors: `invalid_call` before `fit`; `not_found`; `invalid_data` for rows of another shape, for text, and for what
+  ///         is neither 0 nor 1, as probabilities are.
+  [[nodiscard]] auto inverse_transform(Dataset const& dataset) const -> Dataset;
   /// Errors: `invalid_data` for what no fit learns; called where JSON is read.
   void check_state() const;
 
