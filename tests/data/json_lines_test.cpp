@@ -26,6 +26,7 @@
 #include <raytrain/core/float16.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -384,4 +385,35 @@ TEST_CASE("random tables are read as lines as they were written, bit by bit, com
     REQUIRE(::gzclose(file) == Z_OK);
     REQUIRE(read_json_lines(compressed, options).digest() == data.digest());
   }
+}
+
+TEST_CASE("blocks become one file of lines, whose columns are the first one's, and other blocks none") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.jsonl";
+  auto const blocks = [](std::vector<Dataset> parts) {
+    return DatasetBlocks{"parts",
+                         [parts = std::move(parts), next = std::size_t{0}]() mutable -> std::optional<Dataset> {
+                           return next == parts.size() ? std::nullopt : std::optional{parts[next++]};
+                         }};
+  };
+  auto const one = Dataset::from_columns({{"x", std::vector{1.5F, 2.0F}, {2}}, Column::of_texts("t", {std::nullopt})});
+  auto const other = Dataset::from_columns({Column::of_texts("t", {"b"}), {"x", std::vector{3.0F, 4.0F}, {2}}});
+  write_json_lines(blocks({one, one.head(0), other}), path);
+  auto const written = "{\"x\":[1.5,2],\"t\":null}\n{\"x\":[3,4],\"t\":\"b\"}\n";
+  CHECK(content_of(path) == written);
+  write_json_lines(json_lines_blocks(path, {.types = {{"t", CsvType::text}}}, 1), folder.path() / "again.jsonl");
+  CHECK(content_of(folder.path() / "again.jsonl") == written);
+  auto const refused = [&](DatasetBlocks some, std::string_view problem) {
+    check_contains(thrown_error([&] { write_json_lines(std::move(some), path); }), problem);
+    CHECK(content_of(path) == written);
+  };
+  refused(blocks({one, other.rename_columns({{"t", "s"}})}),
+          "write JSON file '" + path.string() +
+              "': a block has other columns than the first one: 't' is missing, 's' is new; give all blocks the same "
+              "names, types and row shapes");
+  refused(blocks({}), "there is no block; look at their source");
+  refused(blocks({Dataset{}}), "the dataset has no column");
+  auto taken = blocks({one, other});
+  (void)taken.next();
+  refused(taken, "invalid_call: write JSON file");
 }

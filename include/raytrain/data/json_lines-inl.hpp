@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -25,6 +26,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/detail/file_blocks.hpp>
+#include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/data/detail/json_table.hpp>
 #include <raytrain/data/detail/new_file.hpp>
 #include <raytrain/data/detail/number_text.hpp>
@@ -102,6 +104,59 @@ RAYTRAIN_INLINE void append_json_row(std::string& line, JsonLinesColumn const& w
   });
 }
 
+/// A file of JSON lines that grows block by block.
+class JsonLinesWriter {
+ public:
+  explicit JsonLinesWriter(std::filesystem::path const& path)
+      : attempted_{fmt::format("write JSON file '{}'", path.string())}, file_{path, attempted_} {}
+
+  /// The first block's columns are those of the file. Errors: those of `write_json_lines`.
+  void append(Dataset const& block) {
+    if (has_begun_ && block.rows() == 0 && block.columns().empty()) return;
+    if (block.columns().empty()) throw Error{Errc::invalid_data, attempted_, "the dataset has no column", "add one"};
+    if (!std::exchange(has_begun_, true)) first_columns_ = without_rows(block);
+    if (auto const differences = column_differences(first_columns_, block); !differences.empty()) {
+      throw Error{Errc::invalid_data, attempted_,
+                  fmt::format("a block has other columns than the first one: {}", fmt::join(differences, ", ")),
+                  "give all blocks the same names, types and row shapes"};
+    }
+    std::vector<JsonLinesColumn> columns;
+    for (auto const* const column : columns_as_in(first_columns_, block)) {
+      columns.push_back(written_column(*column, attempted_));
+    }
+    for (std::size_t row = 0; row < block.rows(); ++row) append_row(columns, row);
+  }
+
+  /// Errors: `invalid_data` where no block came; `io`.
+  void finish() {
+    if (!has_begun_) throw Error{Errc::invalid_data, attempted_, "there is no block", "look at their source"};
+    file_.write(text_);
+    file_.finish();
+  }
+
+ private:
+  void append_row(std::span<JsonLinesColumn const> columns, std::size_t row) {
+    auto separator = '{';
+    for (auto const& column : columns) {
+      text_ += std::exchange(separator, ',');
+      text_ += column.name;
+      text_ += ':';
+      append_json_row(text_, column, row);
+    }
+    text_ += "}\n";
+    constexpr std::size_t piece_bytes = std::size_t{1} << 18U;
+    if (text_.size() < piece_bytes) return;
+    file_.write(text_);
+    text_.clear();
+  }
+
+  std::string attempted_;
+  NewFile file_;
+  bool has_begun_ = false;  ///< The first block came.
+  Dataset first_columns_;   ///< Its, without its rows.
+  std::string text_;
+};
+
 /// All that the columns of files of JSON lines follow from, besides their content.
 [[nodiscard]] RAYTRAIN_INLINE auto options_text(JsonLinesOptions const& options) -> std::string {
   std::string text = "JSON lines, columns";
@@ -141,27 +196,15 @@ RAYTRAIN_INLINE auto json_lines_blocks(DataPaths const& paths, JsonLinesOptions 
 }
 
 RAYTRAIN_INLINE void write_json_lines(Dataset const& dataset, std::filesystem::path const& path) {
-  auto const attempted = fmt::format("write JSON file '{}'", path.string());
-  if (dataset.columns().empty()) throw Error{Errc::invalid_data, attempted, "the dataset has no column", "add one"};
-  std::vector<detail::JsonLinesColumn> columns;
-  for (auto const& column : dataset.columns()) columns.push_back(detail::written_column(column, attempted));
-  detail::NewFile file{path, attempted};
-  std::string text;
-  constexpr std::size_t piece_bytes = std::size_t{1} << 18U;
-  for (std::size_t row = 0; row < dataset.rows(); ++row) {
-    auto separator = '{';
-    for (auto const& column : columns) {
-      text += std::exchange(separator, ',');
-      text += column.name;
-      text += ':';
-      detail::append_json_row(text, column, row);
-    }
-    text += "}\n";
-    if (text.size() < piece_bytes) continue;
-    file.write(text);
-    text.clear();
-  }
-  file.write(text);
+  detail::JsonLinesWriter file{path};
+  file.append(dataset);
+  file.finish();
+}
+
+RAYTRAIN_INLINE void write_json_lines(DatasetBlocks blocks, std::filesystem::path const& path) {
+  blocks.check_is_fresh(fmt::format("write JSON file '{}'", path.string()));
+  detail::JsonLinesWriter file{path};
+  for (auto const& block : blocks) file.append(block);
   file.finish();
 }
 

@@ -19,6 +19,7 @@ namespace raytrain {
 /// numbers, whose lengths are the same in all lines, are the row shape; those of arrays one of more dimensions. The
 /// texts "NaN", "Infinity" and "-Infinity" are numbers where the column's are. Lines of blanks are none.
 ///
+/// Threads: one core reads all files, one after the other.
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`, also for one that
 ///         is changed meanwhile; `invalid_config` for a column that is named twice, and for the type of one that is
 ///         left out; `invalid_data`, with file and line, for what is no JSON object, an object within one, a name that
@@ -60,6 +61,12 @@ namespace raytrain {
 ///         for a name that ends in .gz; `io` when the file cannot be written.
 /// Source: RFC 8259; proto3's JSON mapping for the texts of infinities.
 void write_json_lines(Dataset const& dataset, std::filesystem::path const& path);
+
+/// The same of all blocks, of which one is in memory at a time: what a model says of the rows of a large file, say.
+///
+/// Errors: also `invalid_call` where some of the blocks were taken already, `invalid_data` where the columns of blocks
+///         differ, and where there is no block; what their reader throws.
+void write_json_lines(DatasetBlocks blocks, std::filesystem::path const& path);
 
 }  // namespace raytrain
 
