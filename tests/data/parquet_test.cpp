@@ -3,6 +3,7 @@
 #include <raytrain/data/parquet.hpp>
 
 #include <arrow/memory_pool.h>
+#include <arrow/status.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -28,6 +29,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/arrow_column.hpp>
 #include <raytrain/data/parquet_options.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
@@ -306,6 +308,43 @@ TEST_CASE("a file that cannot be written leaves the one that was there") {
                  "io: write Parquet file");
   CHECK(read_parquet(path).digest() == rows.digest());
   CHECK(std::distance(fs::directory_iterator{folder.path()}, fs::directory_iterator{}) == 1);
+}
+
+TEST_CASE("a small file of very many rows is read in blocks, and as a whole only where the options say so") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.parquet";
+  constexpr std::size_t each = std::size_t{1} << 20U;
+  auto const block =
+      Dataset::from_columns({{"x", std::vector<float>(each, 1.5F)}, {"label", std::vector<std::uint8_t>(each)}});
+  write_parquet(
+      DatasetBlocks{"alike", [left = 17, block]() mutable { return left-- > 0 ? std::optional{block} : std::nullopt; }},
+      path);
+  auto const size = fs::file_size(path);
+  REQUIRE(size < 300'000);
+  CHECK(
+      thrown_error([&] { return read_parquet(path); }) ==
+      fmt::format("invalid_data: reading Parquet file '{}': its {} bytes unpack to {}, more than 64 MiB and 200 times "
+                  "as much, as those of a file do that is made to fill the memory; if you trust it, raise "
+                  "ParquetOptions::max_unpack_ratio, or read it in blocks by parquet_blocks",
+                  path.string(), size, (4 + 1) * 17 * each));
+  CHECK(read_parquet(path, {.max_unpack_ratio = 100'000}).rows() == 17 * each);
+  std::size_t rows = 0;
+  for (auto const& part : parquet_blocks(path, {}, each)) rows += part.rows();
+  CHECK(rows == 17 * each);
+  // Without the other column it is 68 MiB still, with fewer rows not 64.
+  check_contains(thrown_error([&] { return read_parquet(path, {.columns = {"x"}}); }), "unpack to 71303168");
+  write_parquet(block, path);
+  CHECK(read_parquet(path).rows() == each);
+}
+
+TEST_CASE("memory that there is not is told of with the file and what to do, whichever of Arrow's files it is") {
+  auto const none = arrow::Status::OutOfMemory("malloc of size 99 failed");
+  CHECK(
+      thrown_error([&] { raytrain::detail::check_memory(none, "Parquet file 'x'", "parquet_blocks"); }) ==
+      "invalid_data: reading Parquet file 'x': there is not the memory that it asks for: malloc of size 99 failed; it "
+      "is damaged, or too large: read it in blocks by parquet_blocks");
+  raytrain::detail::check_memory(arrow::Status::OK(), "Parquet file 'x'", "parquet_blocks");
+  raytrain::detail::check_memory(arrow::Status::Invalid("no"), "Parquet file 'x'", "parquet_blocks");
 }
 
 TEST_CASE("eight times as many columns take less than sixteen times as many comparisons of names") {

@@ -31,7 +31,7 @@ namespace raytrain {
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`; `invalid_config`
 ///         for a column that is named twice; `invalid_data`, with the file, for what is no Parquet file, whole numbers
 ///         that are missing or that their type cannot hold, lists that are missing, empty or of several lengths, other
-///         types, columns that differ from those of the files before, and no rows.
+///         types, columns that differ from those of the files before, no rows, and beyond `max_unpack_ratio`.
 /// Threads: Arrow reads columns on all cores.
 /// Cost:   nothing is copied of a column of numbers that Arrow gives in one piece, as of one file without lists,
 ///         without gaps and conversion; of others, the memory of one column at a time.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -17,6 +18,10 @@ struct ParquetOptions {
   /// What numbers become, by the name of their column; others keep the type that they have in the file. Floats round
   /// what they cannot hold, and have NaN where a value is missing; whole numbers must hold each value.
   std::map<std::string, ElementType, std::less<>> types{};
+  /// `read_parquet` refuses a file whose columns take more than 64 MiB and more than so many times its size, as its
+  /// footer counts them: one does that is made to fill the memory, and one of rows that are very much alike. Blocks of
+  /// it are read.
+  std::size_t max_unpack_ratio = 200;
 };
 
 }  // namespace raytrain

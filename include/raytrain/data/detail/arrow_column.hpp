@@ -42,6 +42,16 @@ inline void check_arrow(arrow::Status const& status, std::string_view attempted)
               "look at the file by another program that reads it, as pyarrow in Python"};
 }
 
+/// The file says how long what is compressed is, and that may be damaged. `what` is it, `blocks` reads it in blocks.
+///
+/// Errors: `invalid_data` where the status says that there is not the memory; of no other status.
+inline void check_memory(arrow::Status const& status, std::string_view what, std::string_view blocks) {
+  if (!status.IsOutOfMemory()) return;
+  throw Error{Errc::invalid_data, fmt::format("reading {}", what),
+              "there is not the memory that it asks for: " + status.message(),
+              fmt::format("it is damaged, or too large: read it in blocks by {}", blocks)};
+}
+
 template <class T>
 [[nodiscard]] auto value_of(arrow::Result<T> result, std::string_view attempted) -> T {
   check_arrow(result.status(), attempted);

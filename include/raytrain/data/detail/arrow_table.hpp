@@ -99,11 +99,7 @@ class ArrowTable {
   /// Where the file was changed meanwhile, the error says that, whatever else is wrong.
   void check(arrow::Status const& status) const {
     if (!status.ok()) state_->check();
-    // The file says how long what is compressed is, and that may be damaged.
-    if (status.IsOutOfMemory()) {
-      refuse("there is not the memory that it asks for: " + status.message(),
-             "it is damaged, or too large: read it in blocks by arrow_blocks");
-    }
+    check_memory(status, what_, "arrow_blocks");
     check_arrow(status, "reading " + what_);
   }
 

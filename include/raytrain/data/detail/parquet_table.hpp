@@ -33,7 +33,8 @@ class ParquetTable {
   /// `rows`: of a block, at most.
   explicit ParquetTable(ParquetOptions options, std::size_t rows = std::size_t{1} << 20U)
       : columns_{"ParquetOptions", std::move(options.columns), std::move(options.types)},
-        block_rows_{std::min<std::size_t>(rows, std::size_t{1} << 30U)} {}
+        block_rows_{std::min<std::size_t>(rows, std::size_t{1} << 30U)},
+        most_unpack_ratio_{std::max<std::uint64_t>(options.max_unpack_ratio, 1)} {}
 
   /// The next rows are of this file.
   void begin_file(std::filesystem::path const& path) {
@@ -68,6 +69,7 @@ class ParquetTable {
 
   /// All rows of the file.
   void read_file() {
+    check_unpack_ratio();
     if (row_values_ > 1) {  // a whole table of lists would have more values than Arrow can count
       for (auto is_left = true; is_left;) is_left = read_block();
       return;
@@ -110,6 +112,7 @@ class ParquetTable {
   /// Where the file was changed meanwhile, the error says that, whatever else is wrong.
   void check(arrow::Status const& status) const {
     if (!status.ok()) file_->check();
+    check_memory(status, what_, "parquet_blocks");
     check_arrow(status, "reading " + what_);
   }
 
@@ -124,6 +127,49 @@ class ParquetTable {
     if (rows_left_ == 0) return;
     throw Error{Errc::invalid_data, "reading " + what_, fmt::format("{} rows fewer came than it promises", rows_left_),
                 "it is damaged: write it anew"};
+  }
+
+  /// Values that are alike take almost nothing in a file.
+  void check_unpack_ratio() const {
+    constexpr std::uint64_t always = std::uint64_t{64} << 20U;
+    auto const bytes = unpacked_bytes();
+    auto const file_bytes = file_->size_bytes();
+    if (bytes <= always || bytes / most_unpack_ratio_ <= file_bytes) return;
+    throw Error{Errc::invalid_data, "reading " + what_,
+                fmt::format("its {} bytes unpack to {}, more than 64 MiB and {} times as much, as those of a file do "
+                            "that is made to fill the memory",
+                            file_bytes, bytes, most_unpack_ratio_),
+                "if you trust it, raise ParquetOptions::max_unpack_ratio, or read it in blocks by parquet_blocks"};
+  }
+
+  /// At least so many are those columns that are read: of texts their codes, unless they take more in the file.
+  [[nodiscard]] auto unpacked_bytes() const -> std::uint64_t {
+    auto const file = reader_->parquet_reader()->metadata();
+    std::uint64_t bytes = 0;
+    for (int group = 0; group < file->num_row_groups(); ++group) {
+      auto const of_group = file->RowGroup(group);
+      for (auto const leaf : leaves_) {
+        auto const chunk = of_group->ColumnChunk(leaf);
+        auto const values = static_cast<std::uint64_t>(std::max<std::int64_t>(chunk->num_values(), 0));
+        auto const packed = static_cast<std::uint64_t>(std::max<std::int64_t>(chunk->total_uncompressed_size(), 0));
+        bytes += std::max(values * value_bytes(*file->schema()->Column(leaf)), packed);
+      }
+    }
+    return bytes;
+  }
+
+  [[nodiscard]] static auto value_bytes(parquet::ColumnDescriptor const& column) -> std::uint64_t {
+    if (auto const type = column.logical_type(); type && type->is_int()) {
+      return static_cast<std::uint64_t>(static_cast<parquet::IntLogicalType const&>(*type).bit_width()) / 8;
+    }
+    switch (column.physical_type()) {
+      case parquet::Type::BOOLEAN: return 1;
+      case parquet::Type::INT64:
+      case parquet::Type::INT96:
+      case parquet::Type::DOUBLE: return 8;
+      case parquet::Type::FIXED_LEN_BYTE_ARRAY: return static_cast<std::uint64_t>(std::max(column.type_length(), 0));
+      default: return 4;
+    }
   }
 
   /// Values of a row in the column whose rows have most, from 1 on.
@@ -155,6 +201,7 @@ class ParquetTable {
 
   ArrowColumns columns_;
   std::size_t block_rows_;
+  std::uint64_t most_unpack_ratio_;
   std::string what_;
   std::optional<FileState> file_;  ///< As it was when its reading began.
   std::unique_ptr<parquet::arrow::FileReader> reader_;
