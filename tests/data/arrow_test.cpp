@@ -238,6 +238,11 @@ TEST_CASE("blocks of Arrow files name a file that was changed, and what their so
   (void)changed.next();
   write_arrow(rows.repeat(2), path);
   check_contains(thrown_error([&] { return changed.next(); }), "io: ");
+  auto removed = arrow_blocks(path, {}, 4);
+  (void)removed.next();
+  fs::rename(path, folder.path() / "elsewhere");
+  check_contains(thrown_error([&] { return removed.next(); }), "not_found: read '" + path.string() + "'");
+  fs::rename(folder.path() / "elsewhere", path);
   CHECK(arrow_blocks(path).source() == arrow_blocks(path).source());
   CHECK(arrow_blocks(path).source() != arrow_blocks(path, {.columns = {"x"}}).source());
   CHECK(arrow_blocks(path).source() != parquet_blocks(path).source());

@@ -275,6 +275,23 @@ TEST_CASE("an integer or boolean that is missing is refused as missing, with the
                  "CsvOptions::columns, or read it as CsvType::text, where values may be missing");
 }
 
+TEST_CASE("a line of 20 MB is a row like others, whole and in blocks") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "long.csv";
+  std::string const text(20'000'000, 'a');
+  std::ofstream{path, std::ios::binary} << "t,n\nx,1\n" << text << ",2\ny,3\n";
+  auto const data = read_csv(path);
+  CHECK(data.rows() == 3);
+  CHECK(data.column("t").text(1) == text);
+  CHECK(floats(data, "n") == std::vector<float>{1, 2, 3});
+  std::size_t rows = 0;
+  for (auto const& block : csv_blocks(path, {}, 2)) {
+    rows += block.rows();
+    if (rows == 2) CHECK(block.column("t").text(1) == text);
+  }
+  CHECK(rows == 3);
+}
+
 TEST_CASE("NULL and n/a are missing numbers, also in the first row") {
   auto const data = read_text("a,b\nNULL,n/a\n41,1\n");
   CHECK(std::isnan(floats(data, "a")[0]));

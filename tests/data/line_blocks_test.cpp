@@ -162,6 +162,19 @@ TEST_CASE("a limit of missing values is a block's, and files without a row are r
                  "there are no rows");
 }
 
+TEST_CASE("a file that is removed while blocks of it are read is not there, whatever was read ahead of it") {
+  TemporaryFolder const folder;
+  auto const file = folder.path() / "a.csv";
+  std::string lines = "x\n";
+  for (auto i = 0; i < 1'000'000; ++i) lines += "1\n";
+  write_file(file, lines);
+  auto blocks = csv_blocks(file, {}, 10);
+  CHECK(blocks.next()->rows() < 1'000'000);
+  std::filesystem::remove(file);
+  check_contains(thrown_error([&] { (void)blocks.next(); }),
+                 "not_found: read '" + file.string() + "': there is no such file; its folder is empty; check the path");
+}
+
 TEST_CASE("ranges of other options have other sources, and a file that was changed is refused") {
   TemporaryFolder const folder;
   auto const file = folder.path() / "a.jsonl";

@@ -269,6 +269,11 @@ TEST_CASE("blocks stay of the first one's type, and name a file that was changed
   (void)changed.next();
   write_parquet(rows.repeat(2), path);
   check_contains(thrown_error([&] { return changed.next(); }), "io: ");
+  auto removed = parquet_blocks(path, {}, 4);
+  (void)removed.next();
+  fs::rename(path, folder.path() / "elsewhere");
+  check_contains(thrown_error([&] { return removed.next(); }), "not_found: read '" + path.string() + "'");
+  fs::rename(folder.path() / "elsewhere", path);
   CHECK(parquet_blocks(path).source() == parquet_blocks(path).source());
   CHECK(parquet_blocks(path).source() != parquet_blocks(path, {.columns = {"x"}}).source());
 }
@@ -335,6 +340,29 @@ TEST_CASE("a small file of very many rows is read in blocks, and as a whole only
   check_contains(thrown_error([&] { return read_parquet(path, {.columns = {"x"}}); }), "unpack to 71303168");
   write_parquet(block, path);
   CHECK(read_parquet(path).rows() == each);
+}
+
+TEST_CASE("what a model says of each block of a Parquet file becomes another one, row by row") {
+  TemporaryFolder const folder;
+  std::vector<float> values(10'000);
+  std::vector<std::int64_t> keys(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(i % 100);
+    keys[i] = static_cast<std::int64_t>(i);
+  }
+  write_parquet(Dataset::from_columns({{"key", keys}, {"x", values}}), folder.path() / "rows.parquet");
+  auto const predict = [](Dataset const& block) {
+    std::vector<float> scores;
+    for (auto const x : block.column("x").as<float>()) scores.push_back(2 * x + 1);
+    return block.select_columns({"key"}).add_column({"score", std::move(scores)});
+  };
+  write_parquet(parquet_blocks(folder.path() / "rows.parquet", {}, 3'000).map("2 x + 1", predict),
+                folder.path() / "predictions.parquet");
+  auto const predictions = read_parquet(folder.path() / "predictions.parquet");
+  CHECK(predictions.column_names() == std::vector<std::string>{"key", "score"});
+  CHECK(values_of<std::int64_t>(predictions, "key") == keys);
+  for (auto& value : values) value = 2 * value + 1;
+  CHECK(floats(predictions, "score") == values);
 }
 
 TEST_CASE("memory that there is not is told of with the file and what to do, whichever of Arrow's files it is") {
