@@ -23,6 +23,10 @@ TOLERANCES = {'float64': 1e-11, 'float32': 1e-6, 'int64': 0}
 TYPES = {'ordinal': 'int64', 'label': 'int64'}
 # A power is found where a likelihood has its maximum, which both sides see to about 1e-7; values lie in powers of it.
 POWER_TOLERANCE = 1e-4
+# Of values by a power that is given.
+GIVEN_POWER_TOLERANCE = 1e-6
+# Cases of scikit-learn's own powers: method and column.
+POWERS = [('yeo_johnson', 'b'), ('yeo_johnson', 'p'), ('box_cox', 'p')]
 # How pandas may write a table.
 STYLES = [{}, {'lineterminator': '\r\n', 'quoting': csv.QUOTE_ALL}, {'quoting': csv.QUOTE_NONNUMERIC}]
 LETTERS = 'ab Z,"\n\t;\'ö漢'
@@ -59,6 +63,16 @@ def dense(values):
     return values.toarray() if hasattr(values, 'toarray') else numpy.asarray(values)
 
 
+def power_transformer(method):
+    return preprocessing.PowerTransformer(method=method.replace('_', '-'))
+
+
+def write_powers(table, path):
+    powers = [power_transformer(method).fit(table[[column]].to_numpy(dtype=float)).lambdas_[0] for method, column in POWERS]
+    lines = [f'{method},{column},{float(power)!r}' for (method, column), power in zip(POWERS, powers)]
+    path.write_text('\n'.join(['method,column,power', *lines, '']))
+
+
 def expected_of(table):
     """By the name of a case and the column: what scikit-learn makes of it, and what comes back of that, or None."""
     def learnt(transformer, columns, has_way_back=True):
@@ -88,12 +102,16 @@ def expected_of(table):
         'ordinal': {**of_texts(preprocessing.OrdinalEncoder(), 'kind'), **of_texts(preprocessing.OrdinalEncoder(), 'n')},
         'one_hot': {**of_texts(preprocessing.OneHotEncoder(), 'kind'), **of_texts(preprocessing.OneHotEncoder(), 'n')},
     }
+    for method, column in POWERS:
+        cases[f'{method}_at_{column}'] = learnt(power_transformer(method), [column])
     for norm in ('l1', 'l2', 'max'):
         cases[f'normalizer_{norm}'] = learnt(preprocessing.Normalizer(norm), ['n', 'p'], False)
     label = preprocessing.LabelEncoder().fit(table['kind'])
     numbers_of_kinds = label.transform(table['kind'])
     cases['label'] = {'kind': (numbers_of_kinds, label.inverse_transform(numbers_of_kinds))}
-    cases['multi_hot'] = {'tags': (preprocessing.MultiLabelBinarizer().fit_transform(table['tags'].str.split('|')), None)}
+    binarizer = preprocessing.MultiLabelBinarizer()
+    places_of_tags = binarizer.fit_transform(table['tags'].str.split('|'))
+    cases['multi_hot'] = {'tags': (places_of_tags, ['|'.join(tags) for tags in binarizer.inverse_transform(places_of_tags)])}
     vectorizer = CountVectorizer(lowercase=False, token_pattern=r'[^ \t\n\v\f\r]+')
     cases['words'] = {'words': (dense(vectorizer.fit_transform(table['words'])), None)}
     return cases
@@ -114,7 +132,7 @@ def check_same(found, expected, what, tolerance=0.0):
 def check_preprocessors(table, folder):
     count = 0
     for case, columns in expected_of(table).items():
-        tolerance = POWER_TOLERANCE if case in ('yeo_johnson', 'box_cox') else 0
+        tolerance = POWER_TOLERANCE if case in ('yeo_johnson', 'box_cox') else GIVEN_POWER_TOLERANCE if '_at_' in case else 0
         for column, (made, back) in columns.items():
             found = numpy.load(folder / f'{case}.{column}.npy')
             if str(found.dtype) != TYPES.get(case, found.dtype):
@@ -134,7 +152,7 @@ def check_preprocessors(table, folder):
 
 def read_again(path):
     """By the types that the columns had."""
-    texts = {name: str for name in ('city', 'kind', 'tags', 'words')}
+    texts = {name: str for name in ('city', 'kind', 'tags', 'words', 'min(kind)', 'max(kind)')}
     return pandas.read_csv(path, dtype=texts)
 
 
@@ -142,7 +160,9 @@ def check_groups(table, folder, keys):
     groups = table.groupby(keys, dropna=False)
     expected = pandas.DataFrame({
         'count()': groups.size(), 'sum(n)': groups['n'].sum(), 'mean(a)': groups['a'].mean(), 'min(b)': groups['b'].min(),
-        'max(b)': groups['b'].max(), 'std(a)': groups['a'].std()}).reset_index()
+        'max(b)': groups['b'].max(), 'std(a)': groups['a'].std(), 'quantile(a)': groups['a'].quantile(0.3), 'unique(n)': groups['n'].nunique(),
+        'unique(city)': groups['city'].nunique(), 'abs_max(b)': groups['b'].agg(lambda values: values.abs().max()),
+        'min(kind)': groups['kind'].min(), 'max(kind)': groups['kind'].max()}).reset_index()
     found = read_again(folder / f'groups of {" and ".join(keys)}.csv')
     pandas.testing.assert_frame_equal(found, expected, check_dtype=False, rtol=1e-9)
 
@@ -152,10 +172,13 @@ def check_table(rows, style, draw, program):
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         table.to_csv(folder / 'rows.csv', index=False, **style)
+        write_powers(table, folder / 'powers.csv')
         done = subprocess.run([program, folder], check=False)
         if done.returncode != 0:
             sys.exit(done.returncode)
         pandas.testing.assert_frame_equal(read_again(folder / 'again.csv'), table, check_dtype=False, check_exact=True)
+        of_lines = pandas.read_json(folder / 'again.jsonl', lines=True, dtype=False, precise_float=True)
+        pandas.testing.assert_frame_equal(of_lines, table, check_dtype=False, check_exact=True)
         for name, columns in ('sorted', ['a']), ('sorted by three', ['city', 'g', 'a']):
             in_order = table.sort_values(columns, kind='stable', na_position='last', ignore_index=True)
             pandas.testing.assert_frame_equal(read_again(folder / f'{name}.csv'), in_order, check_dtype=False, check_exact=True)

@@ -17,7 +17,9 @@
 #include <raytrain/data/csv_type.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/group_by.hpp>
+#include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/npy.hpp>
+#include <raytrain/data/row.hpp>
 #include <raytrain/data/sort.hpp>
 #include <raytrain/data/write_csv.hpp>
 #include <raytrain/preprocess.hpp>
@@ -52,7 +54,7 @@ class Applied {
   std::filesystem::path folder_;
 };
 
-void apply_preprocessors(Applied const& apply) {
+void apply_preprocessors(Applied const& apply, std::filesystem::path const& folder) {
   using namespace raytrain;
   std::vector<std::string> const numbers{"a", "b", "p"};
   apply("standard", numbers, StandardScaler{numbers});
@@ -64,6 +66,13 @@ void apply_preprocessors(Applied const& apply) {
   apply("normalizer_max", {"n", "p"}, Normalizer{{"n", "p"}, Norm::max});
   apply("yeo_johnson", {"b", "p"}, PowerTransformer{.columns = {"b", "p"}});
   apply("box_cox", {"p"}, PowerTransformer{.columns = {"p"}, .method = PowerMethod::box_cox, .standardize = false});
+  auto const powers = read_csv(folder / "powers.csv", {.types = {{"power", CsvType::float64}}});
+  for (auto const& row : raytrain::rows(powers)) {
+    auto const method = row.text("method") == "box_cox" ? PowerMethod::box_cox : PowerMethod::yeo_johnson;
+    std::string const column{row.text("column").value()};
+    apply(fmt::format("{}_at_{}", row.text("method").value(), column), {column},
+          PowerTransformer{.columns = {column}, .method = method, .power = row.get<double>("power")});
+  }
   apply("mean", {"a", "b"}, SimpleImputer{.columns = {"a", "b"}, .strategy = ImputeStrategy::mean});
   apply("median", {"a", "b"}, SimpleImputer{.columns = {"a", "b"}, .strategy = ImputeStrategy::median});
   apply("most_frequent", {"g"}, SimpleImputer{.columns = {"g"}, .strategy = ImputeStrategy::most_frequent});
@@ -94,6 +103,7 @@ auto main(int argc, char** argv) -> int try {
                                                                        {"tags", CsvType::text},
                                                                        {"words", CsvType::text}}});
   write_csv(rows, folder / "again.csv");
+  write_json_lines(rows, folder / "again.jsonl");
   write_csv(sort(rows, "a"), folder / "sorted.csv");
   write_csv(sort(rows, {"city", "g", "a"}), folder / "sorted by three.csv");
   for (auto const& keys : std::vector<std::vector<std::string>>{{"city"}, {"g"}, {"city", "g"}}) {
@@ -103,10 +113,16 @@ auto main(int argc, char** argv) -> int try {
                               {Aggregate::mean, "a"},
                               {Aggregate::min, "b"},
                               {Aggregate::max, "b"},
-                              {Aggregate::std, "a"}}),
+                              {Aggregate::std, "a"},
+                              {Aggregate::quantile, "a", "quantile(a)", 0.3},
+                              {Aggregate::unique, "n"},
+                              {Aggregate::unique, "city"},
+                              {Aggregate::abs_max, "b"},
+                              {Aggregate::min, "kind"},
+                              {Aggregate::max, "kind"}}),
               folder / fmt::format("groups of {}.csv", fmt::join(keys, " and ")));
   }
-  apply_preprocessors({rows, folder});
+  apply_preprocessors({rows, folder}, folder);
   return 0;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "like_python_program: %s\n", error.what());
