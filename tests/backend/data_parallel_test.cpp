@@ -337,12 +337,13 @@ TEST_CASE("workers that failed in the middle and were started again reach the bi
 }
 
 TEST_CASE("gradients that cannot be averaged are refused, naming the parameter") {
-  auto const half = [](TorchContext& ctx) {
+  auto const complex = [](TorchContext& ctx) {
     auto model = torch::nn::Linear{2, 2};
-    model->to(torch::kHalf);
+    model->to(torch::kComplexFloat);
     (void)ctx.prepare_model(model);
   };
-  CHECK_THROWS_WITH_AS(run_once({}, half), doctest::Contains("parameter 'weight' is Half on cpu"), TrainingFailed);
+  CHECK_THROWS_WITH_AS(run_once({}, complex), doctest::Contains("parameter 'weight' is ComplexFloat on cpu"),
+                       TrainingFailed);
 
   auto const changed = [](TorchContext& ctx) {
     auto model = ctx.prepare_model([] { return Weight{}; });

@@ -14,6 +14,7 @@
 
 #include <raytrain/backend/torch/adaptive_sum.hpp>
 #include <raytrain/backend/torch/detail/collective_memory.hpp>
+#include <raytrain/backend/torch/detail/gradient_element.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/collective/adasum.hpp>
 #include <raytrain/collective/collective.hpp>
@@ -26,6 +27,9 @@ namespace raytrain::detail {
 class AdaptiveSum final : public GradientExchange {
  public:
   void exchange(GradientBucket const& bucket, Collective& collective) override {
+    if (is_short(bucket.values.scalar_type())) {
+      return exchange_in_float(bucket, [&](GradientBucket const& wide) { exchange(wide, collective); });
+    }
     for (auto const& part : bucket.parts) {
       if (part.gradient.scalar_type() == torch::kDouble) {
         combine<double>(part.gradient, collective);

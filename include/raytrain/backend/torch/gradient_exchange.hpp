@@ -28,7 +28,8 @@ struct GradientBucket {
 
   std::size_t index = 0;  ///< Of the model's `count`, from 0: of the same parameters in each backward.
   std::size_t count = 0;
-  /// This worker's gradients: float or double, on the model's device, whose arrays the collective of `exchange` takes.
+  /// This worker's gradients, in the parameters' type: float, double, Half or BFloat16, on the model's device, whose
+  /// arrays the collective of `exchange` takes.
   /// A parameter without one has zeros, as the gaps between parameters have.
   at::Tensor values;
   std::vector<Part> parts;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/detail/gradient_element.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/backend/torch/power_sgd.hpp>
 #include <raytrain/collective/collective.hpp>
@@ -132,6 +133,9 @@ RAYTRAIN_TORCH_INLINE auto PowerSGD::matrix_of(GradientBucket::Part const& part)
 
 RAYTRAIN_TORCH_INLINE void PowerSGD::exchange(GradientBucket const& bucket, Collective& collective) {
   if (collective.size() == WorldSize{1}) return;
+  if (detail::is_short(bucket.values.scalar_type())) {
+    return detail::exchange_in_float(bucket, [&](GradientBucket const& wide) { exchange(wide, collective); });
+  }
   if (bucket.index == 0) ++state_.steps;
   auto const average = [&]<class T>(T* values) {
     collective.all_reduce(std::span{values, static_cast<std::size_t>(bucket.values.numel())}, ReduceOp::average);

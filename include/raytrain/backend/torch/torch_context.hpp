@@ -89,9 +89,12 @@ class TorchContext : public TrainContext {
   /// training function, or when the model and its parameters are gone. Prepared once more, a model is averaged as it is
   /// then: what was unfrozen or registered since is refused otherwise.
   ///
-  /// Errors: `backend` for gradients that are neither float nor double, or elsewhere; as `ModelOptions::validate`,
-  ///         and `invalid_config` for an exchange with virtual shards; `invalid_call` for one that another model uses,
-  ///         and for a `SyncBatchNorm` with virtual shards; `rank_mismatch` for options that differ between ranks.
+  /// Gradients of 16 bits are summed in float, and the average is rounded.
+  ///
+  /// Errors: `backend` for gradients of another type than float, double, Half and BFloat16, or elsewhere; as
+  ///         `ModelOptions::validate`, and `invalid_config` for an exchange with virtual shards; `invalid_call` for one
+  ///         that another model uses, and for a `SyncBatchNorm` or gradients of 16 bits with virtual shards;
+  ///         `rank_mismatch` for options that differ between ranks.
   template <TorchModuleFactory F>
   [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
     options.validate(virtual_shards());

@@ -12,6 +12,7 @@
 
 #include <raytrain/backend/torch/detail/flat_place.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/backend/torch/detail/gradient_element.hpp>
 #include <raytrain/backend/torch/detail/tensor_over.hpp>
 #include <raytrain/collective/buffer.hpp>
 #include <raytrain/collective/collective.hpp>
@@ -28,7 +29,7 @@ RAYTRAIN_TORCH_INLINE GradientArena::GradientArena(torch::nn::Module const& modu
     if (!parameter.requires_grad() || !known_.insert(parameter.unsafeGetTensorImpl()).second) continue;
     slots_.push_back(make_slot(item.key(), parameter));
   }
-  for (auto const type : {torch::kFloat, torch::kDouble}) lay_out(type, collective);
+  for (auto const type : {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16}) lay_out(type, collective);
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientArena::has(at::Tensor const& parameter) const -> bool {
@@ -85,6 +86,7 @@ RAYTRAIN_TORCH_INLINE void GradientArena::scale_sum(double factor) {
   torch::NoGradGuard const no_grad;
   gather();
   auto const scale = [&](void* memory, std::size_t size, at::ScalarType type, at::Device device) {
+    if (size == 0) return;
     tensor_over(memory, {static_cast<std::int64_t>(size)}, type, device).mul_(factor);
   };
   for (auto const& flat : flats_) {
@@ -154,7 +156,7 @@ RAYTRAIN_TORCH_INLINE auto GradientArena::divide(std::size_t bucket_bytes) const
       bucket.parameters.push_back(index);
       bucket.end += extent_bytes(slot);
     }
-    buckets.push_back(std::move(bucket));
+    if (!bucket.parameters.empty()) buckets.push_back(std::move(bucket));
   }
   return buckets;
 }
@@ -190,10 +192,10 @@ RAYTRAIN_TORCH_INLINE auto GradientArena::extent_bytes(Slot const& slot) -> std:
 RAYTRAIN_TORCH_INLINE auto GradientArena::make_slot(std::string const& name, at::Tensor const& parameter) const
     -> Slot {
   auto const type = parameter.scalar_type();
-  if (parameter.device() != device_ || (type != torch::kFloat && type != torch::kDouble)) {
+  if (parameter.device() != device_ || !is_gradient_type(type)) {
     throw Error{Errc::backend, "preparing a model",
                 "parameter '" + name + "' is " + c10::toString(type) + " on " + parameter.device().str() +
-                    "; gradients are averaged in float and double on " + device_.str(),
+                    "; gradients are averaged in float, double, Half and BFloat16 on " + device_.str(),
                 "convert it, or freeze it with requires_grad_(false)"};
   }
   return {name, parameter, {}, {}, {}};
@@ -201,29 +203,32 @@ RAYTRAIN_TORCH_INLINE auto GradientArena::make_slot(std::string const& name, at:
 
 RAYTRAIN_TORCH_INLINE void GradientArena::lay_out(at::ScalarType type, Collective& collective) {
   std::int64_t values = 0;
-  std::int64_t parameters = 0;
+  std::size_t marks = 0;
+  bool is_in_use = false;
   for (auto const& slot : slots_) {
-    if (slot.parameter.scalar_type() != type) continue;
-    values += flat_extent(slot.parameter.numel(), type);
-    ++parameters;
+    auto const of_slot = slot.parameter.scalar_type();
+    if (of_slot == type) values += flat_extent(slot.parameter.numel(), type);
+    if (type_of_counts(of_slot) == type) ++marks;
+    is_in_use = is_in_use || of_slot == type || type_of_counts(of_slot) == type;
   }
-  if (parameters == 0) return;
+  if (!is_in_use) return;
 
   auto const element_bytes = static_cast<std::int64_t>(c10::elementSize(type));
-  auto const counts = static_cast<std::size_t>(parameters) + (flats_.empty() ? numbers_.size() : 0);
+  auto const counts = marks + (flats_.empty() ? numbers_.size() : 0);
   auto const gradients = static_cast<std::size_t>(values);
   auto const size = gradients + (is_whole_ ? counts : 0);
-  auto memory = with_element(type, [&]<class T>(T) { return collective.allocate<T>(size).release(); });
+  auto memory = with_gradient_element(type, [&]<class T>(T) { return collective.allocate<T>(size).release(); });
   auto* at = static_cast<std::byte*>(memory.get());
   auto counted = is_whole_ ? std::shared_ptr<void>{memory, at + values * element_bytes}
                            : allocate_pages(counts * static_cast<std::size_t>(element_bytes));
   auto* mark = static_cast<std::byte*>(counted.get());
   auto const next_mark = [&] { return Mark{type, std::exchange(mark, mark + element_bytes)}; };
   for (auto& slot : slots_) {
-    if (slot.parameter.scalar_type() != type) continue;
+    auto const of_slot = slot.parameter.scalar_type();
+    if (type_of_counts(of_slot) == type) slot.mark = next_mark();
+    if (of_slot != type) continue;
     slot.memory = {memory, at};
     slot.view = make_view(slot);
-    slot.mark = next_mark();
     at += flat_extent(slot.parameter.numel(), type) * element_bytes;
   }
   if (flats_.empty()) std::ranges::generate(numbers_, next_mark);
@@ -253,11 +258,11 @@ RAYTRAIN_TORCH_INLINE void GradientArena::check_fits(Slot const& slot, at::Tenso
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientArena::value(Mark const& mark) -> double {
-  return with_element(mark.type, [&]<class T>(T) -> double { return *static_cast<T*>(mark.at); });
+  return with_count(mark.type, [&]<class T>(T) -> double { return *static_cast<T*>(mark.at); });
 }
 
 RAYTRAIN_TORCH_INLINE void GradientArena::set(Mark const& mark, int value) {
-  with_element(mark.type, [&]<class T>(T) { *static_cast<T*>(mark.at) = static_cast<T>(value); });
+  with_count(mark.type, [&]<class T>(T) { *static_cast<T*>(mark.at) = static_cast<T>(value); });
 }
 
 }  // namespace raytrain::detail

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/gradient_element.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/collective/collective.hpp>
 
@@ -22,7 +23,8 @@ namespace raytrain::detail {
 /// Before a backward computes a parameter's gradient, the arena places that gradient in the array, whatever `zero_grad`
 /// did; then autograd adds to it in place. After the gradients follows one mark per parameter, reduced with them:
 /// whether any rank had a gradient for it. A parameter that no rank used keeps no gradient, and optimizers pass over it
-/// as in one process. After the marks follow the caller's numbers.
+/// as in one process. After the marks follow the caller's numbers. Those of gradients of 16 bits, which cannot count,
+/// are among the ones of float.
 ///
 /// A gradient that somebody keeps beyond `zero_grad(true)` keeps its values, as in one process: it gets memory of its
 /// own before its part of the array is used again.
@@ -35,7 +37,7 @@ class GradientArena {
  public:
   /// `collective`: of arrays on the worker's device, where it trains on one.
   ///
-  /// Errors: `backend` for a parameter that is elsewhere or neither float nor double, with its name.
+  /// Errors: `backend` for a parameter that is elsewhere or of no `is_gradient_type`, with its name.
   GradientArena(torch::nn::Module const& module, Collective& collective, at::Device device, std::size_t numbers);
 
   GradientArena(GradientArena const&) = delete;
@@ -92,13 +94,16 @@ class GradientArena {
   /// Whether marks and numbers follow the gradients in their array, for one reduction of all.
   [[nodiscard]] auto is_whole() const noexcept -> bool { return is_whole_; }
 
-  /// Calls `action` with the array of each element type in use, a span of float or double: gradients, and what is
-  /// counted if that follows them.
+  /// Calls `action` with the array of each element type in use, a span of these: gradients, and what is counted if that
+  /// follows them.
   template <class Action>
   void for_each_array(Action const& action) {
     for (auto const& flat : flats_) {
       auto const size = flat.gradients + (is_whole_ ? flat.counts : 0);
-      with_element(flat.type, [&]<class T>(T) { action(std::span<T>{static_cast<T*>(flat.memory.get()), size}); });
+      if (size == 0) continue;
+      with_gradient_element(flat.type, [&]<class T>(T) {
+        action(std::span<T>{static_cast<T*>(flat.memory.get()), size});
+      });
     }
   }
 
@@ -106,7 +111,8 @@ class GradientArena {
   template <class Action>
   void for_each_count(Action const& action) {
     for (auto const& flat : flats_) {
-      with_element(flat.type, [&]<class T>(T) {
+      if (flat.counts == 0) continue;
+      with_count(flat.type, [&]<class T>(T) {
         action(std::span<T>{static_cast<T*>(flat.counted.get()), flat.counts});
       });
     }
@@ -165,8 +171,11 @@ class GradientArena {
     at::Tensor aside{};  ///< The gradient that was set aside.
   };
 
+  /// Of gradients of this type.
+  static auto type_of_counts(at::ScalarType type) -> at::ScalarType { return is_short(type) ? at::kFloat : type; }
+
   template <class F>
-  static auto with_element(at::ScalarType type, F const& function) {
+  static auto with_count(at::ScalarType type, F const& function) {
     return type == torch::kDouble ? function(double{}) : function(float{});
   }
 

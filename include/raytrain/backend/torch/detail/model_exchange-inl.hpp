@@ -5,11 +5,12 @@
 #include <torch/torch.h>
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <utility>
 
+#include <raytrain/backend/torch/detail/collective_memory.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
+#include <raytrain/backend/torch/detail/gradient_element.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/collective/collective.hpp>
@@ -65,11 +66,8 @@ RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientArena& arena, Collecti
 
 RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientBucket const& bucket, Collective& collective) const {
   if (exchange_ != nullptr) return exchange_->exchange(bucket, collective);
-  auto const sum = [&]<class T>(T* values) {
-    collective.all_reduce(std::span{values, static_cast<std::size_t>(bucket.values.numel())}, ReduceOp::average);
-  };
-  bucket.values.scalar_type() == torch::kDouble ? sum(bucket.values.data_ptr<double>())
-                                                : sum(bucket.values.data_ptr<float>());
+  with_gradient_element(bucket.values.scalar_type(),
+                        [&]<class T>(T) { collective.all_reduce(elements_of<T>(bucket.values), ReduceOp::average); });
 }
 
 RAYTRAIN_TORCH_INLINE auto ModelExchange::description() const -> std::string {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/gradient_element.hpp>
 #include <raytrain/backend/torch/detail/model_checks.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/prepared_models.hpp>
@@ -56,6 +57,7 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::check_unchanged() const {
 RAYTRAIN_TORCH_INLINE void PreparedModels::average(torch::nn::Module const& module, ModelOptions const& options) {
   auto const number = static_cast<std::uint16_t>(++count_);
   connect_norms(module, number);
+  if (worker_.virtual_shards > 0) check_sums_by_shards(module);
   auto const was_timed = leave(module);
   auto const is_alone = worker_.collective.size() == WorldSize{1} && worker_.virtual_shards == 0 && !accumulates_alone_;
   if (is_alone && options.exchange == nullptr) {
@@ -127,6 +129,19 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::connect_norms(torch::nn::Module const
                   "take torch::nn::BatchNorm1d, 2d or 3d, or leave ScalingConfig::virtual_shards out"};
     }
     if (worker_.collective.size() > WorldSize{1}) norm->connect(joined_batch_, {.model = number, .layer = ++layer});
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void PreparedModels::check_sums_by_shards(torch::nn::Module const& module) const {
+  for (auto const& item : module.named_parameters()) {
+    auto const& parameter = item.value();
+    if (!parameter.requires_grad() || !is_short(parameter.scalar_type())) continue;
+    throw Error{Errc::invalid_call, "preparing a model",
+                fmt::format("parameter '{}' is {}, in a run of {} virtual shards, whose sums would be rounded as often "
+                            "as the number of workers says",
+                            item.key(), c10::toString(parameter.scalar_type()), worker_.virtual_shards),
+                "train it in float, with ctx.autocast() where that is to be fast, or leave "
+                "ScalingConfig::virtual_shards out"};
   }
 }
 

@@ -89,6 +89,8 @@ class PreparedModels {
   auto leave(torch::nn::Module const& module) -> bool;
   void share_state(torch::nn::Module const& module, std::uint16_t number);
   void make_averager(torch::nn::Module const& module, std::uint16_t number, ModelExchange exchange);
+  /// With virtual shards. Errors: `invalid_call` for gradients of 16 bits.
+  void check_sums_by_shards(torch::nn::Module const& module) const;
   /// Lets the model's layers of `SyncBatchNorm` compute with the batches of all workers.
   void connect_norms(torch::nn::Module const& module, std::uint16_t number) const;
 
