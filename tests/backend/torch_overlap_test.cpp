@@ -237,6 +237,30 @@ TEST_CASE("rank 0 prints once what was chosen for each model, and nothing where 
   check_contains(lines->all[0], " its backwards, which take ");
 }
 
+TEST_CASE("with report_step_times reports say what was chosen, and 0.5 as long as both are measured") {
+  for (auto const overlap : {Overlap::measured, Overlap::on}) {
+    TemporaryFolder const folder;
+    Trainer<TorchBackend> trainer{[=](TorchContext& ctx) {
+                                    auto model = ctx.prepare_model([] { return Net{}; }, {.overlap = overlap});
+                                    ctx.report(Epoch{0, 0.5});
+                                    for (int step = 0; step < 40; ++step) {
+                                      model(rows_of(ctx.world_rank(), step), ctx.world_rank()).backward();
+                                    }
+                                    ctx.report(Epoch{1, 0.5});
+                                  },
+                                  {.scaling = {.num_workers = 2},
+                                   .run = {.name = "run", .storage_path = folder.path(), .handle_signals = false},
+                                   .backend = {.report_step_times = true}}};
+    auto const result = trainer.fit();
+    REQUIRE(result.history.size() == 2);
+    CHECK(result.history[0].metrics.contains("overlapped") == (overlap == Overlap::measured));
+    if (overlap == Overlap::on) continue;
+    CHECK(result.history[0].metrics.number("overlapped") == 0.5);
+    auto const chosen = *result.history[1].metrics.number("overlapped");
+    CHECK((chosen == 0 || chosen == 1));
+  }
+}
+
 TEST_CASE("an exchange that cannot overlap, virtual shards, and ranks that differ are refused") {
   auto const refusal = [](std::function<ModelOptions(Rank)> const& options, int virtual_shards = 0) {
     TemporaryFolder const folder;

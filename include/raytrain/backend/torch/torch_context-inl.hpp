@@ -49,6 +49,9 @@ namespace raytrain::detail {
 /// In the metadata of a checkpoint behind the last batch of an epoch that goes on: the dataset.
 inline constexpr auto unfinished_key = "unfinished_epoch_of";
 
+/// Beside step times: which part of the models of `Overlap::measured` exchange their gradients during backwards.
+inline constexpr auto overlapped_name = "overlapped";
+
 }  // namespace raytrain::detail
 
 namespace raytrain {
@@ -57,7 +60,9 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(WorkerSetup setup, TorchConfig 
                                                  ScalingConfig const& scaling)
     : TorchContext{detail::make_step_timer(), std::move(setup), config, scaling} {
   reports_step_times_ = config.report_step_times;
-  leave_out_of_identity(field_names<StepTimes>());
+  auto names = field_names<StepTimes>();
+  names.emplace_back(detail::overlapped_name);
+  leave_out_of_identity(std::move(names));
 }
 
 RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTimer> timer, WorkerSetup setup,
@@ -209,7 +214,10 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::has_automatic() const -> bool {
 RAYTRAIN_TORCH_INLINE void TorchContext::add_automatic(Metrics& metrics, StepTimes const& times) const {
   detail::add_rates(metrics, followed_rates());
   if (auto const scaler = scaler_.lock()) detail::add_scaler(metrics, *scaler);
-  if (reports_step_times_) detail::add_step_times(metrics, times);
+  if (!reports_step_times_) return;
+  detail::add_step_times(metrics, times);
+  auto const overlapped = models_.measured_share();
+  if (overlapped && !metrics.contains(detail::overlapped_name)) metrics.set(detail::overlapped_name, *overlapped);
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::followed_rates() const -> std::vector<double> {

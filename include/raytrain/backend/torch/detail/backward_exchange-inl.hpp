@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include <raytrain/backend/torch/detail/backward_exchange.hpp>
@@ -152,6 +153,11 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::wait() {
 
 RAYTRAIN_TORCH_INLINE auto BackwardExchange::new_choice() const noexcept -> OverlapChoice const* {
   return has_chosen_ ? &*choice_ : nullptr;
+}
+
+RAYTRAIN_TORCH_INLINE auto BackwardExchange::measured_share() const -> std::optional<double> {
+  if (exchange_.overlap() != Overlap::measured) return std::nullopt;
+  return choice_ ? choice_->share() : 1;
 }
 
 }  // namespace raytrain::detail

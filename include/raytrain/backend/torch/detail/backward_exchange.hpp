@@ -63,6 +63,9 @@ class BackwardExchange {
   /// In the backward in which it is made, the choice of `Overlap::measured`; otherwise null.
   [[nodiscard]] auto new_choice() const noexcept -> OverlapChoice const*;
 
+  /// With `Overlap::measured` what `OverlapChoice::share` says; 1 on a device.
+  [[nodiscard]] auto measured_share() const -> std::optional<double>;
+
  private:
   using Clock = std::chrono::steady_clock;
 

@@ -113,6 +113,11 @@ class GradientAverager {
   /// Whether it has gradients of a window that are not averaged yet.
   [[nodiscard]] auto holds_sum() const noexcept -> bool { return sum_.is_open; }
 
+  /// As of `BackwardExchange`; none without one.
+  [[nodiscard]] auto measured_share() const -> std::optional<double> {
+    return overlap_ ? overlap_->measured_share() : std::nullopt;
+  }
+
   /// Whether nobody else has the model, nor a parameter of it.
   [[nodiscard]] auto is_unused() const -> bool;
 

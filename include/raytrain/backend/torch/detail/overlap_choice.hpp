@@ -28,6 +28,9 @@ class OverlapChoice {
 
   [[nodiscard]] auto is_made() const noexcept -> bool { return chosen_.has_value(); }
 
+  /// 1 where it is chosen, 0 where it is not, and 0.5 before, when both are done in turns.
+  [[nodiscard]] auto share() const noexcept -> double { return !is_made() ? 0.5 : *chosen_ ? 1 : 0; }
+
   /// A backward and its exchange took so long. The last one that counts is a group operation, in which the choice is
   /// made by the ranks' mean times.
   void add(Duration time, Collective& collective);

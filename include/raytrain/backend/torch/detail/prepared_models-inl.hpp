@@ -43,6 +43,18 @@ RAYTRAIN_TORCH_INLINE auto PreparedModels::holder_of_sum() const -> GradientAver
   return found == averagers_.end() ? nullptr : found->get();
 }
 
+RAYTRAIN_TORCH_INLINE auto PreparedModels::measured_share() const -> std::optional<double> {
+  double sum = 0;
+  int models = 0;
+  for (auto const& averager : averagers_) {
+    if (auto const share = averager->measured_share()) {
+      sum += *share;
+      ++models;
+    }
+  }
+  return models == 0 ? std::nullopt : std::optional{sum / models};
+}
+
 RAYTRAIN_TORCH_INLINE void PreparedModels::begin_accumulating_alone() {
   accumulates_alone_ = worker_.collective.size() == WorldSize{1};
   for (auto const& [model, number] : std::exchange(alone_, {})) {

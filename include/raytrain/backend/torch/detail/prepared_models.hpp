@@ -66,6 +66,9 @@ class PreparedModels {
   /// Null in a world of one, whose gradients nobody averages. Errors: `backend` for a model that is not prepared.
   [[nodiscard]] auto averager_of(torch::nn::Module const& module) const -> GradientAverager const*;
 
+  /// The mean of `BackwardExchange::measured_share` over the models that have one; none where none has.
+  [[nodiscard]] auto measured_share() const -> std::optional<double>;
+
   /// Lets averagers of a world of one divide the sums of windows.
   void begin_accumulating_alone();
 
