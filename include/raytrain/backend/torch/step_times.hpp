@@ -10,7 +10,8 @@ namespace raytrain {
 ///
 /// Batches are those of a `TorchShard`, backwards those of models of `prepare_model`. The time of a batch that no
 /// backward follows, in an evaluation, is that of a forward; what lies between two backwards of one batch is rest, and
-/// so are data and forward of a program that reads its own data.
+/// so are data and forward of a program that reads its own data. So is the optimizer's step: LibTorch calls nobody when
+/// one begins or ends, and times of the sharded optimizer alone would look as if others took none.
 struct StepTimes {
   double samples_per_s = 0;  ///< Of this worker, over all of that time: samples of batches that a backward followed.
   double data_s = 0;         ///< From asking for a batch until its first column is a tensor; making others tensors.
