@@ -20,6 +20,7 @@
 #include <fmt/ranges.h>
 
 #include <raytrain/backend/torch.hpp>
+#include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/trainer.hpp>
 
 namespace {
@@ -166,6 +167,29 @@ auto train(raytrain::TorchContext& ctx, Options const& options) -> std::vector<S
   return sides;
 }
 
+/// What times of steps cost: CPU time of a step's calls of their timer, for a batch of two columns, its backward and
+/// its exchange, in each of so many turns.
+auto step_times(int turns) -> Side {
+  using raytrain::detail::InPhase;
+  using Phase = raytrain::detail::StepTimer::Phase;
+  constexpr int steps = 100'000;
+  auto const timer = raytrain::detail::make_step_timer();
+  Side side{"step_times", {}};
+  for (int turn = 0; turn < turns; ++turn) {
+    auto const begin = cpu_us();
+    for (int step = 0; step < steps; ++step) {
+      timer->ask();
+      timer->hand_out(batch_size);
+      for (int column = 0; column < 2; ++column) InPhase const gets_data{timer.get(), Phase::data};
+      (void)timer->begin_backward();
+      InPhase const exchanges{timer.get(), Phase::exchange, Phase::rest};
+      InPhase const operates{timer.get(), Phase::exchange};
+    }
+    side.turns_us.push_back((cpu_us() - begin) / steps);
+  }
+  return side;
+}
+
 void print(std::vector<Side> const& sides) {
   auto const* separator = "{";
   for (auto const& [name, run_epoch, turns_us] : sides) {
@@ -192,6 +216,7 @@ auto main(int argc, char** argv) -> int try {
        .run = {.name = "step_cost", .storage_path = "runs", .resume = raytrain::Resume::fresh, .seed = 1},
        .datasets = {{"train", raytrain::Dataset::from_columns({{"x", x, {1}}, {"y", y, {1}}})}}}};
   if (trainer.fit().state != raytrain::RunState::finished) throw std::runtime_error{"the training was stopped"};
+  sides.push_back(step_times(options.turns));
   print(sides);
   return 0;
 } catch (std::exception const& error) {
