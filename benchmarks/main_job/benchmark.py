@@ -67,7 +67,8 @@ def run(context):
             sides['ranks'] = lambda _: on_ranks(model, steps)
         rows(context, model, context.in_turns(sides))
         restored = [context.program('restored', model, 3 if context.quick else 9)['restored_ms'] for _ in range(context.rounds)]
-        context.row(model, "fit() to end of a restored run's first step, ms", restored, direction='lower', **({'goal': 50} if model == 'mlp' else {}))
+        context.row(model, "within an epoch, sharded optimizer: fit() to end of a restored run's first step, ms", restored, direction='lower',
+                    **({'goal': 50} if model == 'mlp' else {}))
 
 
 def rows(context, model, gave):
