@@ -4,6 +4,7 @@ import statistics
 # Of an MLP 784-h-h-10: the width h, batches of a turn, and how much of the gap is to be closed, in %.
 MODELS = {'0.3 MB': (88, 200, 95), '9 MB': (1152, 16, 90), '69 MB': (3776, 4, 75)}
 REDUCERS = {'gloo_copied': 'copied gradients', 'gloo_views': 'gradients as views of the buckets'}
+COMPRESSED = {'bf16': 'in bf16', 'power_sgd': 'PowerSGD of rank 2'}
 ACCUMULATED = 4
 # Ways to exchange gradients whose memory is measured, each in processes of its own. Memory that the ranks share counts in each.
 OF_MEMORY = {'raytrain': 'raytrain', 'sharded': 'sharded optimizer', 'accumulated': f'accumulate({ACCUMULATED})', 'bf16': 'in bf16',
@@ -48,8 +49,10 @@ def rows(context, case, goal, us):
     context.row(case, f'accumulate({ACCUMULATED}): time of a batch over a step for each', over('accumulated', 'raytrain'), direction='lower')
     context.row(case, f'accumulate({ACCUMULATED}): time of a batch over the same without an exchange', over('accumulated', 'apart_accumulated'),
                 direction='lower')
+    for side, name in COMPRESSED.items():
+        context.row(case, f'{name}: time of a step over one of whole gradients', over(side, 'raytrain'), direction='lower')
     for side, name in {'apart': 'nothing exchanged', 'raytrain': 'raytrain', best: 'Gloo', 'sharded': 'sharded optimizer',
-                       'accumulated': f'accumulate({ACCUMULATED})'}.items():
+                       'accumulated': f'accumulate({ACCUMULATED})', **COMPRESSED}.items():
         context.row(case, f'{name}: us a batch', us[side], direction='lower')
 
 

@@ -46,7 +46,11 @@ auto side_of(raytrain::TorchContext& ctx, std::int64_t hidden, std::string const
   }
   auto const model = ctx.prepare_model([&] { return make_mlp(hidden); }, options);
   auto const batches = name == "accumulated" ? job::accumulated_batches : 1;
-  if (name != "sharded") return ddp::with_raytrain(name, ctx, model, ddp::adam_of(model), batches);
+  if (name != "sharded") {
+    auto side = ddp::with_raytrain(name, ctx, model, ddp::adam_of(model), batches);
+    if (options.exchange != nullptr) side.network = ddp::Network::common;
+    return side;
+  }
   std::shared_ptr<torch::optim::Optimizer> const optimizer{
       new raytrain::ShardedOptimizer{ctx.prepare_optimizer<torch::optim::Adam>(model, {job::learning_rate})}};
   return ddp::with_raytrain(name, ctx, model, optimizer);
@@ -55,8 +59,8 @@ auto side_of(raytrain::TorchContext& ctx, std::int64_t hidden, std::string const
 /// Those that take turns.
 auto sides_of(raytrain::TorchContext& ctx, std::int64_t hidden, Group const& group) -> std::vector<ddp::Side> {
   std::vector<ddp::Side> sides;
-  for (auto const* const name :
-       {"apart", "raytrain", "gloo_copied", "gloo_views", "sharded", "apart_accumulated", "accumulated"}) {
+  for (auto const* const name : {"apart", "raytrain", "gloo_copied", "gloo_views", "sharded", "apart_accumulated",
+                                 "accumulated", "bf16", "power_sgd"}) {
     sides.push_back(side_of(ctx, hidden, name, group));
   }
   return sides;
