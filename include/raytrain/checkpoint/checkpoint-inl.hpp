@@ -57,8 +57,34 @@ RAYTRAIN_INLINE Checkpoint::Checkpoint(std::shared_ptr<CheckpointFiles const> fi
   if (files_->size_of(std::string{detail::manifest_name})) {
     manifest_ = std::make_shared<Manifest const>(detail::read_manifest(*files_));
     slices_ = std::make_shared<detail::KnownSlices>();
+  } else {
+    manifest_ = std::make_shared<Manifest const>();
   }
 }
+
+RAYTRAIN_INLINE auto Checkpoint::number() const noexcept -> std::uint64_t { return manifest_->number; }
+
+RAYTRAIN_INLINE auto Checkpoint::run_id() const -> std::string { return manifest_->run_id.value_or(""); }
+
+RAYTRAIN_INLINE auto Checkpoint::start() const noexcept -> std::uint64_t { return manifest_->start; }
+
+RAYTRAIN_INLINE auto Checkpoint::training_iteration() const noexcept -> std::uint64_t {
+  return manifest_->training_iteration;
+}
+
+RAYTRAIN_INLINE auto Checkpoint::seed() const noexcept -> std::optional<std::uint64_t> { return manifest_->seed; }
+
+RAYTRAIN_INLINE auto Checkpoint::is_handed_over() const noexcept -> bool {
+  return manifest_->handed_over.value_or(false);
+}
+
+RAYTRAIN_INLINE auto Checkpoint::world_size() const noexcept -> WorldSize { return {manifest_->world_size}; }
+
+RAYTRAIN_INLINE auto Checkpoint::time_total_s() const noexcept -> double { return manifest_->time_total_s; }
+
+RAYTRAIN_INLINE auto Checkpoint::metrics() const noexcept -> Metrics const& { return manifest_->metrics; }
+
+RAYTRAIN_INLINE auto Checkpoint::is_committed() const noexcept -> bool { return manifest_->number > 0; }
 
 RAYTRAIN_INLINE auto Checkpoint::from_directory(std::filesystem::path const& directory) -> Checkpoint {
   auto path = std::filesystem::absolute(directory).lexically_normal();

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include <raytrain/checkpoint/checkpoint_files.hpp>
-#include <raytrain/checkpoint/manifest.hpp>
 #include <raytrain/checkpoint/sharded_array.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/element_type.hpp>
@@ -31,6 +30,8 @@ using SliceFiles = std::map<std::string, std::vector<SliceFile>, std::less<>>;
 }  // namespace detail
 
 class CheckpointCopies;
+struct Manifest;
+struct StoredFile;
 
 /// A state of training in a store, mostly a directory, by value: copies name the same one, and none of them owns it.
 ///
@@ -69,20 +70,20 @@ class Checkpoint {
   [[nodiscard]] auto as_directory() const -> std::filesystem::path const& { return path(); }
 
   /// Position among the run's checkpoints, from 1; 0 if it was never committed.
-  [[nodiscard]] auto number() const noexcept -> std::uint64_t { return manifest_->number; }
+  [[nodiscard]] auto number() const noexcept -> std::uint64_t;
   /// The run that wrote it, as `run_id` in its run.json; empty if it was never committed, or by a version that did not
   /// record it.
-  [[nodiscard]] auto run_id() const -> std::string { return manifest_->run_id.value_or(""); }
+  [[nodiscard]] auto run_id() const -> std::string;
   /// Number of the start that wrote it, from 1; 0 if it was never committed.
-  [[nodiscard]] auto start() const noexcept -> std::uint64_t { return manifest_->start; }
+  [[nodiscard]] auto start() const noexcept -> std::uint64_t;
   /// Rank 0's reports until this one; 0 if it was never committed.
-  [[nodiscard]] auto training_iteration() const noexcept -> std::uint64_t { return manifest_->training_iteration; }
+  [[nodiscard]] auto training_iteration() const noexcept -> std::uint64_t;
   /// That rank's reports until this one; rank 0's if there was no such rank.
   [[nodiscard]] auto training_iteration(Rank rank) const noexcept -> std::uint64_t;
   /// Reports of each rank that the run's history had until this one; none if it was never committed.
   [[nodiscard]] auto kept_reports() const noexcept -> std::optional<std::vector<std::uint64_t>> const&;
   /// `RunConfig::seed` of the start that wrote it; none if it was never committed.
-  [[nodiscard]] auto seed() const noexcept -> std::optional<std::uint64_t> { return manifest_->seed; }
+  [[nodiscard]] auto seed() const noexcept -> std::optional<std::uint64_t>;
   /// Rows of that dataset in the start that wrote it; none if there was no such dataset.
   [[nodiscard]] auto dataset_rows(std::string const& name) const -> std::optional<std::uint64_t>;
   /// `Dataset::digest` of that dataset in the start that wrote it; none if there was no such dataset.
@@ -97,13 +98,13 @@ class Checkpoint {
   [[nodiscard]] auto order(std::string const& name) const -> std::optional<std::string>;
   /// Whether it came by `TrainContext::hand_over`, with no report of its own: `metrics` are those of the report before
   /// it, which say nothing of this state.
-  [[nodiscard]] auto is_handed_over() const noexcept -> bool { return manifest_->handed_over.value_or(false); }
+  [[nodiscard]] auto is_handed_over() const noexcept -> bool;
   /// Workers of the start that wrote it; 0 if it was never committed.
-  [[nodiscard]] auto world_size() const noexcept -> WorldSize { return {manifest_->world_size}; }
+  [[nodiscard]] auto world_size() const noexcept -> WorldSize;
   /// Seconds of training until this one, over all starts of the run; 0 if it was never committed.
-  [[nodiscard]] auto time_total_s() const noexcept -> double { return manifest_->time_total_s; }
+  [[nodiscard]] auto time_total_s() const noexcept -> double;
   /// Rank 0's report that came with it; empty if it was never committed.
-  [[nodiscard]] auto metrics() const noexcept -> Metrics const& { return manifest_->metrics; }
+  [[nodiscard]] auto metrics() const noexcept -> Metrics const&;
   /// What the ranks gave by `CheckpointDraft::set_metadata`, together.
   [[nodiscard]] auto metadata() const noexcept -> std::map<std::string, std::string> const&;
   /// `RunConfig::metadata` of the start that wrote it; empty if it was never committed.
@@ -169,7 +170,7 @@ class Checkpoint {
     return found == values->end() ? std::nullopt : std::optional{found->second};
   }
 
-  [[nodiscard]] auto is_committed() const noexcept -> bool { return manifest_->number > 0; }
+  [[nodiscard]] auto is_committed() const noexcept -> bool;
 
   /// None if there is no such file. Of one that was never committed asks for this file alone, where it can.
   [[nodiscard]] auto find_file(std::string_view name) const -> std::optional<FileEntry>;
@@ -201,10 +202,10 @@ class Checkpoint {
 
   void check_hash(std::string const& name, StoredFile const& stored, std::string const& hash) const;
 
-  std::shared_ptr<CheckpointFiles const> files_;                                   // never null
-  std::weak_ptr<CheckpointCopies const> copies_;                                   // they end with the run
-  std::shared_ptr<Manifest const> manifest_ = std::make_shared<Manifest const>();  // number 0: it has none
-  std::shared_ptr<detail::KnownSlices> slices_;                                    // of one that was committed
+  std::shared_ptr<CheckpointFiles const> files_;  // never null
+  std::weak_ptr<CheckpointCopies const> copies_;  // they end with the run
+  std::shared_ptr<Manifest const> manifest_;      // never null; number 0: it has none
+  std::shared_ptr<detail::KnownSlices> slices_;   // of one that was committed
 };
 
 }  // namespace raytrain

@@ -26,8 +26,12 @@
 
 namespace raytrain {
 
+struct CheckpointStager::Writing {
+  std::future<std::exception_ptr> failure;
+};
+
 RAYTRAIN_INLINE CheckpointStager::~CheckpointStager() {
-  if (writing_.valid()) writing_.wait();
+  if (writing_) writing_->failure.wait();
 }
 
 RAYTRAIN_INLINE void CheckpointStager::materialize(CheckpointDraft& draft) {
@@ -99,7 +103,7 @@ RAYTRAIN_INLINE void CheckpointStager::stage_held() {
     }
     return std::exception_ptr{};
   }};
-  writing_ = task.get_future();
+  writing_ = std::make_shared<Writing>(Writing{task.get_future()});
   writer_.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
 }
 
@@ -136,8 +140,9 @@ RAYTRAIN_INLINE auto CheckpointStager::pause_before(int retry) -> bool {
 }
 
 RAYTRAIN_INLINE void CheckpointStager::drain() {
-  if (!writing_.valid()) return;
-  if (auto const failure = writing_.get()) std::rethrow_exception(failure);
+  if (auto const writing = std::exchange(writing_, nullptr)) {
+    if (auto const failure = writing->failure.get()) std::rethrow_exception(failure);
+  }
 }
 
 }  // namespace raytrain

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <exception>
-#include <future>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -10,7 +8,6 @@
 
 #include <raytrain/checkpoint/checkpoint_copies.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
-#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/snapshot_buffers.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -20,6 +17,8 @@
 #include <raytrain/train/taken_data.hpp>
 
 namespace raytrain {
+
+class CheckpointStore;
 
 /// Writes one worker's parts of checkpoints beside the training, one at a time, and tells the controller of each. Holds
 /// one more, which is not to be written yet.
@@ -73,6 +72,8 @@ class CheckpointStager {
   void drain();
 
  private:
+  struct Writing;
+
   struct Part {
     CheckpointDraft draft;
     CheckpointOrdinal checkpoint{};
@@ -98,7 +99,7 @@ class CheckpointStager {
   CheckpointCopies::Files replicated_;  // of the draft that was made definite last, until its part is held
   std::optional<Part> held_;
   std::optional<CheckpointOrdinal> held_copy_;  // in `copies_`, of the part that is held or told of
-  std::future<std::exception_ptr> writing_;
+  std::shared_ptr<Writing> writing_;            // of the part that was staged last; none: it was waited for
 };
 
 }  // namespace raytrain

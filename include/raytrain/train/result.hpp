@@ -16,7 +16,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/message/message.hpp>
-#include <raytrain/train/controller_events.hpp>
+#include <raytrain/train/run_state.hpp>
 
 namespace raytrain {
 

@@ -12,7 +12,6 @@
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_copies.hpp>
-#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/collective_group.hpp>
 #include <raytrain/config/checkpoint_config.hpp>
@@ -21,10 +20,12 @@
 #include <raytrain/core/clock.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/exec/background_thread.hpp>
-#include <raytrain/launch/hang_watch.hpp>
 #include <raytrain/launch/worker_link.hpp>
 
 namespace raytrain {
+
+class CheckpointStore;
+class HangWatch;
 
 namespace detail {
 class PreparedDatasets;

@@ -9,19 +9,24 @@
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_copies.hpp>
-#include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/config/data_config.hpp>
 #include <raytrain/config/run_config.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/clock.hpp>
 #include <raytrain/data/datasets.hpp>
 #include <raytrain/exec/background_thread.hpp>
-#include <raytrain/launch/hang_watch.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/train/callback.hpp>
 #include <raytrain/train/detail/resize_requests.hpp>
 #include <raytrain/train/worker_setup.hpp>
+
+namespace raytrain {
+
+class CheckpointStore;
+class HangWatch;
+
+}  // namespace raytrain
 
 namespace raytrain::detail {
 
