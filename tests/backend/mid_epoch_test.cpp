@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -78,4 +79,85 @@ TEST_CASE(
   std::vector<double> sum(1);
   raytrain::load(result.checkpoint().value(), {{"sum", sum}});
   CHECK(sum[0] == 3 * all);
+}
+
+TEST_CASE(
+    "a restore that is not given the shard of the epoch that a checkpoint is within warns of what becomes of it") {
+  enum class Given { nothing, shard, before, renamed };
+  struct Case {
+    Given given;
+    bool hands_over;
+    std::int64_t epoch;
+    char const* warning;
+  };
+  auto const begin = std::string{
+      "the checkpoint is within epoch 1 of dataset 'train', of which 24 samples are done, "
+      "and restore() was given no shard of that name: "};
+  auto const end = std::string{"; give it the shard of 'train', unless the program leaves its epochs there"};
+  constexpr auto skipped = "the rest of that epoch is skipped";
+  constexpr auto again = "that epoch begins anew, with those samples, too";
+  for (auto const& [given, hands_over, epoch, warning] : {Case{Given::nothing, false, 2, skipped},
+                                                          {Given::nothing, true, 1, again},
+                                                          {Given::renamed, false, 2, skipped},
+                                                          {Given::before, false, 2, nullptr},
+                                                          {Given::shard, false, 1, nullptr},
+                                                          {Given::shard, true, 1, nullptr}}) {
+    CAPTURE(static_cast<int>(given));
+    CAPTURE(hands_over);
+    raytrain::testing::TemporaryFolder const folder;
+    std::int64_t restored = -1;
+    auto const rows = raytrain::Dataset::from_columns({{"x", std::vector<float>(64)}});
+    raytrain::TrainerConfig<raytrain::MpiBackend> config{.scaling = {.num_workers = 2},
+                                                         .run = {.name = "run", .storage_path = folder.path()},
+                                                         .datasets = {{"train", rows}, {"valid", rows}}};
+    struct KeepStop : raytrain::Callback {
+      void on_start(raytrain::RunInfo const& info) override { stop = info.request_stop; }
+      std::function<void()> stop;
+    };
+    auto const stopper = std::make_shared<KeepStop>();
+    config.callbacks.push_back(stopper);
+    auto const train = [&](raytrain::MpiContext& ctx) {
+      std::vector<double> sum(1);
+      auto shard = ctx.dataset_shard("train");
+      for (auto number = 0; number < 2; ++number) {
+        auto valid = ctx.dataset_shard("valid");
+        for (auto const& batch : valid.batches({.batch_size = 4, .epoch = 7})) {  // looks at one of an epoch far off
+          if (batch.size() > 0) break;
+        }
+        auto batches = 0;
+        for (auto const& batch : shard.batches({.batch_size = 4, .epoch = number})) {
+          if (batch.size() == 0 || number == 0 || ++batches < 3) continue;
+          if (!hands_over) return ctx.report(Sums{number, 0}, raytrain::save({{"sum", sum}}));
+          if (ctx.world_rank() == raytrain::Rank{0}) stopper->stop();
+          while (!ctx.stop_requested()) ctx.barrier();
+          ctx.hand_over(raytrain::save({{"sum", sum}}));
+        }
+        ctx.report(Sums{number, 0}, raytrain::save({{"sum", sum}}));
+      }
+    };
+    auto const begun = raytrain::Trainer<raytrain::MpiBackend>{train, config}.fit();
+    CHECK(begun.checkpoint().value().is_handed_over() == hands_over);
+    if (given == Given::renamed) {
+      config.datasets = {{"pictures", rows}, {"valid", rows}};
+      config.data.datasets_to_split = {"pictures"};
+    }
+    auto const go_on = [&, given = given](raytrain::MpiContext& ctx) {
+      std::vector<double> sum(1);
+      auto shard = ctx.dataset_shard(given == Given::renamed ? "pictures" : "train");
+      if (given == Given::before) (void)ctx.restore(shard);
+      auto const first = given == Given::nothing || given == Given::before ? ctx.restore({{"sum", sum}})
+                                                                           : ctx.restore(shard, {{"sum", sum}});
+      if (ctx.world_rank() == raytrain::Rank{0}) restored = first;
+    };
+    auto const result = raytrain::Trainer<raytrain::MpiBackend>{go_on, config}.fit();
+    CHECK(restored == epoch);
+    auto const told = [&] {
+      std::vector<std::string> texts;
+      for (auto const& text : result.warnings) {
+        if (text.find("the checkpoint is within") != std::string::npos) texts.push_back(text);
+      }
+      return texts;
+    }();
+    CHECK(told == (warning == nullptr ? std::vector<std::string>{} : std::vector{begin + warning + end}));
+  }
 }

@@ -203,6 +203,29 @@ TEST_CASE(
   CHECK(epochs_of("beside", Look::whole) == std::vector{0, 0});
 }
 
+TEST_CASE("a state without the shard of the epoch that a checkpoint is within is warned of, and one with it is not") {
+  for (auto const has_shard : {false, true}) {
+    CAPTURE(has_shard);
+    TemporaryFolder const folder;
+    auto begin = -1;
+    auto const train = [&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return torch::nn::Linear{1, 1}; });
+      auto shard = ctx.dataset_shard("train");
+      auto const epoch = has_shard ? ctx.restore(shard, model) : ctx.restore(model);
+      if (ctx.world_rank() == Rank{0}) begin = epoch;
+      for (auto const& batch : shard.batches({.batch_size = 8, .epoch = epoch})) {
+        if (batch.size() > 0) return ctx.report(Epoch{epoch, 0.0}, save(model));
+      }
+    };
+    run_in(folder.path(), {.workers = 2, .datasets = datasets()}, train);
+    auto const result = run_in(folder.path(), {.workers = 2, .datasets = datasets()}, train);
+    CHECK(begin == (has_shard ? 0 : 1));
+    CHECK(warnings_with(result, "the checkpoint is within epoch 0 of dataset 'train', of which 16 samples are done, and "
+                                "restore() was given no shard of that name: the rest of that epoch is skipped") ==
+          (has_shard ? 0 : 1));
+  }
+}
+
 TEST_CASE(
     "two nets that fail anywhere in an epoch go on to the bits of an undisturbed training, each worker's sums, too") {
   auto const whole = train_two_nets({}, 4);

@@ -126,6 +126,10 @@ RAYTRAIN_INLINE auto Checkpoint::position(std::string const& name) const -> std:
   return value_of(manifest_->positions, name);
 }
 
+RAYTRAIN_INLINE auto Checkpoint::positions() const -> std::map<std::string, ShardPosition> {
+  return manifest_->positions.value_or(std::map<std::string, ShardPosition>{});
+}
+
 RAYTRAIN_INLINE auto Checkpoint::order(std::string const& name) const -> std::optional<std::string> {
   return value_of(manifest_->orders, name);
 }

@@ -93,6 +93,8 @@ class Checkpoint {
   /// How far that dataset was taken: by all workers together where they share it, else by each; none if it was not
   /// there.
   [[nodiscard]] auto position(std::string const& name) const -> std::optional<ShardPosition>;
+  /// Of all datasets of which that is known, by their names.
+  [[nodiscard]] auto positions() const -> std::map<std::string, ShardPosition>;
   /// `BatchOptions::order` in which that position's epoch had the rows; none if no batch of it was taken, or by a
   /// version that did not record it.
   [[nodiscard]] auto order(std::string const& name) const -> std::optional<std::string>;

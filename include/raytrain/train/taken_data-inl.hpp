@@ -26,6 +26,11 @@ RAYTRAIN_INLINE void TakenData::pin(std::string const& dataset, ShardProgressPoi
   pinned_[dataset] = std::move(progress);
 }
 
+RAYTRAIN_INLINE auto TakenData::is_pinned(std::string const& dataset) const -> bool {
+  std::lock_guard const lock{mutex_};
+  return pinned_.contains(dataset);
+}
+
 RAYTRAIN_INLINE auto TakenData::begin_batches(std::string const& dataset, ShardProgressPointer const& progress,
                                               std::uint64_t batch_size) -> bool {
   std::lock_guard const lock{mutex_};

@@ -36,6 +36,9 @@ class TakenData {
   /// behind it, as one with which the training goes on, and not at the first row, as one that measures an accuracy.
   void pin(std::string const& dataset, ShardProgressPointer progress);
 
+  /// Whether the dataset has such a shard.
+  [[nodiscard]] auto is_pinned(std::string const& dataset) const -> bool;
+
   /// A shard begins an epoch, in batches of this size. True if the position is its from now on: without a pinned one it
   /// is that of the shard that has begun last.
   auto begin_batches(std::string const& dataset, ShardProgressPointer const& progress, std::uint64_t batch_size)

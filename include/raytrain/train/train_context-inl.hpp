@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -309,9 +310,33 @@ RAYTRAIN_INLINE auto TrainContext::restore(DatasetShard& shard) const -> int {
   keep_position_of(shard);
   if (!checkpoint() || begins_from_other_run()) return 0;
   auto const position = checkpoint()->position(shard.name());
-  if (!position) return first_epoch();
+  if (!position) return epoch_without_position();
   shard.begin_at(*position);
   return static_cast<int>(position->epoch);
+}
+
+RAYTRAIN_INLINE auto TrainContext::epoch_without_position() const -> int {
+  auto const first = first_epoch();
+  if (!checkpoint() || begins_from_other_run() || world_rank() != Rank{0}) return first;
+  // That is trained on, as `TakenData` knows it: of those that workers share, where there are such.
+  auto const is_shared = [&](std::string const& name) {
+    return is_split(run().data, name) || !run().datasets.contains(name);
+  };
+  auto const positions = checkpoint()->positions();
+  auto const at = std::ranges::max_element(positions, {}, [&](auto const& each) {
+    return std::tuple{is_shared(each.first) && checkpoint()->batch_size(each.first), each.second};
+  });
+  if (at == positions.end() || at->second.samples == 0 || taken_data_->is_pinned(at->first)) return first;
+  if (std::exchange(warned_of_position_, true)) return first;
+  setup_.link.send(Warning{
+      world_rank(),
+      fmt::format("the checkpoint is within epoch {0} of dataset '{1}', of which {2} samples are done, and restore() "
+                  "was given no shard of that name: {3}; give it the shard of '{1}', unless the program leaves its "
+                  "epochs there",
+                  at->second.epoch, at->first, at->second.samples,
+                  first > at->second.epoch ? "the rest of that epoch is skipped"
+                                           : "that epoch begins anew, with those samples, too")});
+  return first;
 }
 
 RAYTRAIN_INLINE void TrainContext::keep_position_of(DatasetShard const& shard) const {

@@ -135,7 +135,7 @@ class TrainContext {
 
   /// Lets the shard go on where the checkpoint was taken that the run goes on from, at the very next sample, with any
   /// number of workers. Returns the epoch to begin with: `first_epoch()` where the checkpoint says nothing of the
-  /// dataset.
+  /// dataset, of which rank 0 warns where the checkpoint is within an epoch of another one.
   ///
   /// Checkpoints keep its position from now on, and not that of another shard of its rows that begins before it.
   [[nodiscard]] auto restore(DatasetShard& shard) const -> int;
@@ -307,6 +307,10 @@ class TrainContext {
   [[nodiscard]] auto split_shard(std::string_view name, std::size_t rows,
                                  std::optional<std::uint64_t> rows_before) const -> DatasetShard;
 
+  /// For a `restore` without the position of a shard: `first_epoch()`. Rank 0 warns where the checkpoint is within an
+  /// epoch, with what becomes of that.
+  [[nodiscard]] auto epoch_without_position() const -> int;
+
   /// As `restore` of the shard does, and nothing else.
   void keep_position_of(DatasetShard const& shard) const;
 
@@ -425,6 +429,7 @@ class TrainContext {
   std::vector<std::string> not_of_identity_;          // metrics
   bool identity_checked_ = false;
   bool knew_of_stop_ = false;
+  mutable bool warned_of_position_ = false;
   bool finished_ = false;
 };
 

@@ -26,12 +26,13 @@ class MpiContext : public TrainContext {
   explicit MpiContext(WorkerSetup setup) : MpiContext{setup.group, std::move(setup)} {}
 
   /// Fills the arrays from the checkpoint that the run goes on from, in which `save` has put them: no group operation.
-  /// Returns `first_epoch()`, the epoch to begin with: 0 also with the arrays of another run's checkpoint.
+  /// Returns `first_epoch()`, the epoch to begin with: 0 also with the arrays of another run's checkpoint. Rank 0 warns
+  /// where the checkpoint is within an epoch; a shard that is to go on there is restored before, or with the arrays.
   ///
   /// Errors: as `load`.
   [[nodiscard]] auto restore(std::initializer_list<NamedArray> arrays) -> int {
     if (checkpoint()) load(*checkpoint(), arrays);
-    return first_epoch();
+    return epoch_without_position();
   }
 
   using TrainContext::restore;

@@ -204,7 +204,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
                          ("\n" + unfinished->second + "\n").find("\n" + shard->name() + "\n") != std::string::npos;
     epoch = goes_on ? own - 1 : own;
   }
-  return epoch ? *epoch : first_epoch();
+  return epoch ? *epoch : epoch_without_position();
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::has_automatic() const -> bool {

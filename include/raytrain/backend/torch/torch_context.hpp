@@ -329,7 +329,8 @@ class TorchContext : public TrainContext {
   /// `generator()`); otherwise it begins with other numbers than before. Returns the epoch to begin with: 0 at the
   /// beginning. With a shard in the state that is the first shard's, of which `batches` go on at the next sample, with
   /// any number of workers, or have none left where all were taken, and only what follows in the epoch was not done.
-  /// Without, it is `first_epoch()`.
+  /// Without, it is `first_epoch()`; rank 0 warns where the checkpoint is within an epoch of a dataset whose shard is
+  /// not in the state.
   ///
   /// Of another run's checkpoint (`RunConfig::resume_from_checkpoint`) it takes the models alone, rank 0's where each
   /// worker had its own, and returns 0: optimizers, schedulers, what else is given and random numbers begin as they
