@@ -220,8 +220,9 @@ TEST_CASE("a state without the shard of the epoch that a checkpoint is within is
     run_in(folder.path(), {.workers = 2, .datasets = datasets()}, train);
     auto const result = run_in(folder.path(), {.workers = 2, .datasets = datasets()}, train);
     CHECK(begin == (has_shard ? 0 : 1));
-    CHECK(warnings_with(result, "the checkpoint is within epoch 0 of dataset 'train', of which 16 samples are done, and "
-                                "restore() was given no shard of that name: the rest of that epoch is skipped") ==
+    CHECK(warnings_with(result,
+                        "the checkpoint is within epoch 0 of dataset 'train', of which 16 samples are done, and "
+                        "restore() was given no shard of that name: the rest of that epoch is skipped") ==
           (has_shard ? 0 : 1));
   }
 }
@@ -321,23 +322,32 @@ TEST_CASE(
   CHECK(text.find('\n') == std::string::npos);
 }
 
-TEST_CASE("an optimizer whose parameters have other shapes than those that it was saved with is refused") {
-  auto const train = [](bool is_second) {
+TEST_CASE("an optimizer whose parameters have other shapes, or are another model's, is refused by their names") {
+  struct Nets {
+    int inputs;
+    bool trains_judge;
+  };
+  auto const train = [](Nets nets) {
     return [=](TorchContext& ctx) {
-      auto net = ctx.prepare_model([] { return torch::nn::Linear{4, 4}; });
-      auto judge = ctx.prepare_model([] { return torch::nn::Linear{2, 3}; });
-      torch::optim::Adam adam{(is_second ? judge : net)->parameters(), 0.1};
-      (is_second ? judge->forward(torch::ones({1, 2})) : net->forward(torch::ones({1, 4}))).sum().backward();
+      auto net = ctx.prepare_model([&] { return torch::nn::Linear{nets.inputs, 4}; });
+      auto judge = ctx.prepare_model([] { return torch::nn::Linear{4, 4}; });
+      torch::optim::Adam adam{(nets.trains_judge ? judge : net)->parameters(), 0.1};
+      (nets.trains_judge ? judge : net)->forward(torch::ones({1, nets.inputs})).sum().backward();
       adam.step();
       TrainingState state{net, {"judge", judge}, adam};
       (void)ctx.restore(state);
       ctx.report(Epoch{0, 1.0}, save(state));
     };
   };
-  auto const text = refusal(train(false), train(true));
+  auto text = refusal(train({4, false}), train({3, false}));
   CAPTURE(text);
   CHECK(contains(text,
-                 "optimizer.safetensors: '0.exp_avg' is {4, 4} Float there and its parameter is {3, 2} Float here"));
+                 "optimizer.safetensors: exp_avg of parameter 'model.weight' is {4, 4} Float there and {4, 3} "
+                 "Float in this optimizer"));
+  text = refusal(train({4, false}), train({4, true}));
+  CHECK(contains(text,
+                 "optimizer.safetensors: its parameters are others: 'judge.bias' is not there, 'judge.weight' is not "
+                 "there, 'model.bias' is not in this optimizer, 'model.weight' is not in this optimizer"));
 }
 
 TEST_CASE("a name that is empty, given twice, or that no file can have is refused before anything is stored") {

@@ -30,6 +30,7 @@
 #include <raytrain/backend/torch/detail/optimizer_slice-inl.hpp>
 #include <raytrain/backend/torch/detail/overlap_choice-inl.hpp>
 #include <raytrain/backend/torch/detail/own_default_generator-inl.hpp>
+#include <raytrain/backend/torch/detail/parameter_names-inl.hpp>
 #include <raytrain/backend/torch/detail/prepared_models-inl.hpp>
 #include <raytrain/backend/torch/detail/ranks_with_batch-inl.hpp>
 #include <raytrain/backend/torch/detail/recomputed_function-inl.hpp>

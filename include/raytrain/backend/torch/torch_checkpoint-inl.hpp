@@ -23,6 +23,7 @@
 #include <vector>
 
 #include <raytrain/backend/torch/detail/archive_module.hpp>
+#include <raytrain/backend/torch/detail/parameter_names.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
@@ -142,12 +143,13 @@ RAYTRAIN_TORCH_INLINE void check_shared(torch::serialize::InputArchive& archive,
 }
 
 RAYTRAIN_TORCH_INLINE auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer,
-                                         std::string const& name) -> bool {
+                                         std::string const& name, ParameterNames const& parameters) -> bool {
   return torch_call("storing a state", [&] {
     auto const* const sharded = dynamic_cast<ShardedOptimizer const*>(&optimizer);
     auto state = sharded == nullptr ? optimizer_state(optimizer) : sharded->gather_state();
     if (!state) return sharded != nullptr;  // rank 0 has it
     state->values[optimizer_class] = class_of(optimizer);
+    add_parameter_names(state->values, parameters);
     add_tensors(draft, tensors_name(name), state->tensors, std::move(state->values));
     return true;
   });
@@ -164,8 +166,8 @@ RAYTRAIN_TORCH_INLINE auto keeps_shapes(std::string_view name) -> bool {
 
 /// Which tensors of an element-wise optimizer's state have other shapes than the parameters that they belong to.
 /// LibTorch looks at the number of parameters alone.
-RAYTRAIN_TORCH_INLINE auto differing_shapes(TensorIndex const& index, torch::optim::Optimizer const& optimizer)
-    -> std::vector<std::string> {
+RAYTRAIN_TORCH_INLINE auto differing_shapes(TensorIndex const& index, torch::optim::Optimizer const& optimizer,
+                                            ParameterNames const& names) -> std::vector<std::string> {
   std::vector<at::Tensor> parameters;
   for (auto const& group : optimizer.param_groups()) {
     for (auto const& parameter : group.params()) parameters.push_back(parameter);
@@ -178,16 +180,23 @@ RAYTRAIN_TORCH_INLINE auto differing_shapes(TensorIndex const& index, torch::opt
     if (std::ranges::equal(stored.shape, own.sizes(), {}, {},
                            [](auto size) { return static_cast<std::uint64_t>(size); }))
       continue;
-    found.push_back(fmt::format("'{}' is {} there and its parameter is {} here", stored.name, shape_text(stored),
-                                shape_text(own.sizes(), own.scalar_type())));
+    auto const shape = shape_text(own.sizes(), own.scalar_type());
+    if (names.empty()) {
+      found.push_back(
+          fmt::format("'{}' is {} there and its parameter is {} here", stored.name, shape_text(stored), shape));
+    } else {
+      found.push_back(fmt::format("{} of parameter '{}' is {} there and {} in this optimizer",
+                                  shown_tensor_name(stored.name.substr(stored.name.find('.') + 1)), names.at(*number),
+                                  shape_text(stored), shape));
+    }
   }
   return found;
 }
 
 /// Of which places in the groups one tensor is, where the state has something for more than the first of them, as a
 /// sentence; empty if there are none. Of a tensor that was one when it was saved, the first place alone has a state.
-RAYTRAIN_TORCH_INLINE auto states_of_one(TensorIndex const& index, torch::optim::Optimizer const& optimizer)
-    -> std::string {
+RAYTRAIN_TORCH_INLINE auto states_of_one(TensorIndex const& index, torch::optim::Optimizer const& optimizer,
+                                         ParameterNames const& names) -> std::string {
   std::set<std::size_t> stored;
   for (auto const& tensor : index.tensors) {
     if (auto const number = parameter_number(tensor.name)) stored.insert(*number);
@@ -202,8 +211,8 @@ RAYTRAIN_TORCH_INLINE auto states_of_one(TensorIndex const& index, torch::optim:
       auto const [place, is_first] = first.emplace(parameter.unsafeGetTensorImpl(), number);
       if (!is_first && stored.contains(number)) {
         return fmt::format(
-            "parameters {} and {} are one tensor of this optimizer, and each has a state of its own there",
-            place->second, number);
+            "parameters {} and {} are one tensor of this optimizer{}, and each has a state of its own there",
+            place->second, number, names.empty() ? "" : ", '" + names.at(number) + "'");
       }
       ++number;
     }
@@ -212,9 +221,9 @@ RAYTRAIN_TORCH_INLINE auto states_of_one(TensorIndex const& index, torch::optim:
 }
 
 RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer,
-                                          std::string_view attempted) {
+                                          std::string_view attempted, ParameterNames const& parameters) {
   auto const own = class_of(optimizer);
-  auto const index = read_tensor_index(file, attempted);
+  auto index = read_tensor_index(file, attempted);
   auto const named = index.metadata.find(optimizer_class);
   auto const stored = named == index.metadata.end() ? std::string{} : named->second;
   auto const refuse = [&](std::string happened) {
@@ -225,18 +234,19 @@ RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimize
   };
   try {
     torch_call(attempted, [&] {
-      if (auto text = states_of_one(index, optimizer); !text.empty()) refuse(std::move(text));
+      count_by_names(index, optimizer, parameters, attempted);
+      if (auto text = states_of_one(index, optimizer, parameters); !text.empty()) refuse(std::move(text));
       if (auto* const sharded = dynamic_cast<ShardedOptimizer*>(&optimizer)) {
         if (stored != own && !stored.empty()) refuse({});
-        auto state = stored_state(file, attempted);
+        auto state = stored_state(file, std::move(index), attempted);
         state.values.erase(optimizer_class);
         return sharded->set_state(state, attempted);
       }
       if (keeps_shapes(own)) {
-        auto const found = differing_shapes(index, optimizer);
+        auto const found = differing_shapes(index, optimizer, parameters);
         if (!found.empty()) refuse(fmt::format("{}", fmt::join(found, ", ")));
       }
-      auto archive = optimizer_archive(file, device_of(optimizer), attempted);
+      auto archive = optimizer_archive(file, std::move(index), device_of(optimizer), attempted);
       optimizer.load(archive);
       load_learning_rates(archive, optimizer);
     });

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/parameter_names.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
@@ -100,21 +101,22 @@ void load_model(BytesView file, torch::nn::Module& module, std::string_view atte
 
 /// The same for an optimizer's state and options. Of a `ShardedOptimizer` all ranks call it, and rank 0 adds it.
 [[nodiscard]] auto add_optimizer(CheckpointDraft& draft, torch::optim::Optimizer const& optimizer,
-                                 std::string const& name) -> bool;
+                                 std::string const& name, ParameterNames const& parameters = {}) -> bool;
 
 /// Whether this is the rank that stores it, for one that all ranks store together; none for any other.
 [[nodiscard]] auto is_stored_here(torch::optim::Optimizer const& optimizer) -> std::optional<bool>;
 
 /// Errors: `corrupt_checkpoint`; `backend` when it is of another optimizer.
-void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer, std::string_view attempted);
+void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer, std::string_view attempted,
+                    ParameterNames const& parameters = {});
 
-/// Adds the file of that name: tensors or an archive.
+/// Adds the file of that name: tensors or an archive. `parameters`: an optimizer's.
 template <TorchState T>
-void add_state(CheckpointDraft& draft, T const& value, std::string const& name);
+void add_state(CheckpointDraft& draft, T const& value, std::string const& name, ParameterNames const& parameters = {});
 
 /// Errors: as `load`.
 template <TorchState T>
-void load_state(Checkpoint const& checkpoint, T& value, std::string const& name);
+void load_state(Checkpoint const& checkpoint, T& value, std::string const& name, ParameterNames const& parameters = {});
 
 /// Errors: `backend` where the archive has different tensors for one that the module has by two names.
 void check_shared(torch::serialize::InputArchive& archive, torch::nn::Module const& module, std::string_view attempted);
@@ -195,7 +197,8 @@ void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "l
 }
 
 template <TorchState T>
-void detail::add_state(CheckpointDraft& draft, T const& value, std::string const& name) {
+void detail::add_state(CheckpointDraft& draft, T const& value, std::string const& name,
+                       [[maybe_unused]] ParameterNames const& parameters) {
   constexpr auto attempted = "storing a state";
   if constexpr (TorchModule<T>) {
     if (add_model(draft,
@@ -204,13 +207,14 @@ void detail::add_state(CheckpointDraft& draft, T const& value, std::string const
                   name))
       return;
   } else if constexpr (!is_scheduler<T>) {
-    if (add_optimizer(draft, value, name)) return;
+    if (add_optimizer(draft, value, name, parameters)) return;
   }
   draft.add(archive_name(name), state_to_bytes(value));
 }
 
 template <TorchState T>
-void detail::load_state(Checkpoint const& checkpoint, T& value, std::string const& name) {
+void detail::load_state(Checkpoint const& checkpoint, T& value, std::string const& name,
+                        [[maybe_unused]] ParameterNames const& parameters) {
   auto const attempted = [&](std::string const& file) { return "loading " + checkpoint.location() + "/" + file; };
   auto const archive = archive_name(name);
   if constexpr (!is_scheduler<T>) {
@@ -223,7 +227,7 @@ void detail::load_state(Checkpoint const& checkpoint, T& value, std::string cons
                        attempted(tensors), [&]() -> auto& { return state_of(value); }),
                    attempted(tensors));
       } else {
-        load_optimizer(file.view(), value, attempted(tensors));
+        load_optimizer(file.view(), value, attempted(tensors), parameters);
       }
       return;
     }

@@ -43,6 +43,22 @@ template <TorchModule M>
   }
 }
 
+namespace detail {
+
+/// Null for an empty holder.
+template <TorchModule M>
+[[nodiscard]] auto module_or_null(M const& model) -> torch::nn::Module const* {
+  if constexpr (std::derived_from<M, torch::nn::Module>) {
+    return &model;
+  } else if constexpr (is_shared_module<M>) {
+    return model.get();
+  } else {
+    return model.is_empty() ? nullptr : model.ptr().get();
+  }
+}
+
+}  // namespace detail
+
 /// The result of `make` in a form that is called with `->` and `()`: a holder or a shared_ptr as it is, a module by
 /// value in a holder of its own, built in place, TorchScript in that of a `ScriptModule`.
 template <class F>

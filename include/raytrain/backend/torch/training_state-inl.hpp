@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/detail/parameter_names.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/training_state.hpp>
@@ -191,13 +192,25 @@ auto TrainingState::lost_of_others(Part const& part, Checkpoint const& checkpoin
   return {};
 }
 
+RAYTRAIN_TORCH_INLINE auto TrainingState::parameter_names(Part const& part, std::vector<Part> const& parts)
+    -> detail::ParameterNames {
+  if (part.optimizer_ == nullptr) return {};
+  std::map<std::string, torch::nn::Module const*> models;
+  for (auto const& each : parts) {
+    if (!each.find_module_) continue;
+    if (auto const* const module = each.find_module_()) models.emplace(each.name_, module);
+  }
+  return detail::parameter_names(*part.optimizer_, models);
+}
+
 RAYTRAIN_TORCH_INLINE auto TrainingState::load_file(Part const& part, Checkpoint const& checkpoint, Worker worker,
-                                                    Extent extent) -> std::string {
+                                                    Extent extent) const -> std::string {
+  auto const parameters = parameter_names(part, parts_);
   if (part.local_rank_ && checkpoint.world_size() == worker.world_size) {
     auto const own = rank_folder_name(worker.rank) + "/";
-    return part.load_(checkpoint, checkpoint.contains(file_in(part, checkpoint, own)) ? own : "");
+    return part.load_(checkpoint, checkpoint.contains(file_in(part, checkpoint, own)) ? own : "", parameters);
   }
-  auto news = part.load_(checkpoint, "");
+  auto news = part.load_(checkpoint, "", parameters);
   if (extent == Extent::these) return news;
   auto const lost = lost_of_others(part, checkpoint);
   return news.empty() || lost.empty() ? news + lost : news + "; " + lost;
@@ -285,7 +298,7 @@ RAYTRAIN_TORCH_INLINE auto TrainingState::to_draft() const -> CheckpointDraft {
     for (auto const& part : parts) {
       auto const is_own = part.local_rank_ && !is_here;
       if (part.add_ && (is_here || is_of_all(part))) {
-        part.add_(draft, is_own ? rank_folder_name(*part.local_rank_) + "/" : "");
+        part.add_(draft, is_own ? rank_folder_name(*part.local_rank_) + "/" : "", parameter_names(part, parts));
       }
       if (part.shard_ != nullptr) continue;
       kinds += (kinds.empty() ? "" : ", ") + json_string(part.name_) + ": " + json_string(part.kind_);

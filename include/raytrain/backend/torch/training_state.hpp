@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <raytrain/backend/torch/detail/generators.hpp>
+#include <raytrain/backend/torch/detail/parameter_names.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/local_model.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
@@ -105,9 +106,11 @@ class TrainingState {
 
     std::string name_;
     std::string kind_;  // as messages have it
-    // In a folder of the checkpoint: "", or a rank's with '/'.
-    std::function<void(CheckpointDraft&, std::string const& folder)> add_;
-    std::function<std::string(Checkpoint const&, std::string const& folder)> load_;  // what people should know of
+    // In a folder of the checkpoint: "", or a rank's with '/'. An optimizer needs its parameters' names.
+    std::function<void(CheckpointDraft&, std::string const& folder, detail::ParameterNames const&)> add_;
+    // Returns what people should know of.
+    std::function<std::string(Checkpoint const&, std::string const& folder, detail::ParameterNames const&)> load_;
+    std::function<torch::nn::Module const*()> find_module_;  // of a model; gives null for an empty holder
     // Of a model that each worker trains by itself, of its optimizers, and of what is kept beside it.
     std::optional<Rank> local_rank_;
     // That `add_` writes to a folder; empty where its name follows from how it is stored.
@@ -178,8 +181,11 @@ class TrainingState {
   /// What people should know of where all begin with rank 0's: empty where all workers had the same.
   [[nodiscard]] static auto lost_of_others(Part const& part, Checkpoint const& checkpoint) -> std::string;
 
+  /// As the models among the parts name those of an optimizer; empty unless all are theirs.
+  [[nodiscard]] static auto parameter_names(Part const& part, std::vector<Part> const& parts) -> detail::ParameterNames;
+
   /// A part with `load_`.
-  [[nodiscard]] static auto load_file(Part const& part, Checkpoint const& checkpoint, Worker worker, Extent extent)
+  [[nodiscard]] auto load_file(Part const& part, Checkpoint const& checkpoint, Worker worker, Extent extent) const
       -> std::string;
   [[nodiscard]] static auto load_own(Part const& part, Checkpoint const& checkpoint, Worker worker) -> std::string;
 
@@ -194,6 +200,9 @@ class TrainingState {
 /// than parameters and buffers, or tensors that such a file cannot hold, becomes an archive of LibTorch's, NAME.pt; so
 /// does an optimizer that stores itself in another way than LibTorch's do.
 ///
+/// An optimizer's state is stored with the names that the state's models give its parameters, if all of these are
+/// theirs.
+///
 /// `ReduceLROnPlateauScheduler` cannot be stored (see `TorchStepper`), `ReduceOnPlateau` can.
 [[nodiscard]] auto save(TrainingState const& state) -> CheckpointDraft;
 
@@ -204,10 +213,13 @@ class TrainingState {
 /// of the program's finds its tensors filled; it is not asked where the checkpoint's are others than the module's, as
 /// of an earlier version of it.
 ///
+/// An optimizer's parameters may have another order than before, where their names are known here and there; else they
+/// are taken in order.
+///
 /// Errors: those of `Checkpoint::read`, `not_found` among them when the checkpoint has no file of the part; `backend`
 ///         when it is of another model, with the names and shapes that differ, or has different tensors, or states of
-///         an optimizer, where this has one tensor by two names. Where several parts fail, one `backend` that tells
-///         of all.
+///         an optimizer, where this has one tensor by two names, or an optimizer's parameters have other names. Where
+///         several parts fail, one `backend` that tells of all.
 void load(Checkpoint const& checkpoint, TrainingState const& state);
 
 /// The same for a state of parts without names, of which the first one is a model: `save(model, optimizer)` is
@@ -234,11 +246,12 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
     is_scheduler_ = detail::is_scheduler<T>;
     kind_ = is_model_ ? "model" : is_scheduler_ ? "scheduler" : "optimizer";
     if constexpr (std::derived_from<T, torch::optim::Optimizer>) optimizer_ = &value;
-    add_ = [&value, name = name_](CheckpointDraft& draft, std::string const& folder) {
-      detail::add_state(draft, value, folder + name);
+    if constexpr (TorchModule<T>) find_module_ = [&value] { return detail::module_or_null(value); };
+    add_ = [&value, name = name_](CheckpointDraft& draft, std::string const& folder, auto const& parameters) {
+      detail::add_state(draft, value, folder + name, parameters);
     };
-    load_ = [&value, name = name_](Checkpoint const& checkpoint, std::string const& folder) {
-      detail::load_state(checkpoint, value, folder + name);
+    load_ = [&value, name = name_](Checkpoint const& checkpoint, std::string const& folder, auto const& parameters) {
+      detail::load_state(checkpoint, value, folder + name, parameters);
       return std::string{};
     };
   } else if constexpr (detail::CheckpointedByName<T>) {
@@ -252,16 +265,18 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
     kind_ = is_scheduler_ ? "schedule" : detail::demangled(typeid(T).name());
     std::filesystem::path const usual{std::string{T::file_name}};
     auto file = naming == is_named ? name_ + usual.extension().string() : usual.string();
-    add_ = [&value, file](CheckpointDraft& draft, std::string const& folder) { value.add_to(draft, folder + file); };
-    load_ = [&value, file](Checkpoint const& checkpoint, std::string const& folder) {
+    add_ = [&value, file](CheckpointDraft& draft, std::string const& folder, auto const&) {
+      value.add_to(draft, folder + file);
+    };
+    load_ = [&value, file](Checkpoint const& checkpoint, std::string const& folder, auto const&) {
       return value.load_from(checkpoint, folder + file);
     };
     file_ = std::move(file);
   } else if constexpr (Checkpointed<T>) {
     kind_ = detail::demangled(typeid(T).name());
     names_file_ = false;
-    add_ = [&value](CheckpointDraft& draft, std::string const&) { value.add_to(draft); };
-    load_ = [&value](Checkpoint const& checkpoint, std::string const&) { return value.load_from(checkpoint); };
+    add_ = [&value](CheckpointDraft& draft, auto const&...) { value.add_to(draft); };
+    load_ = [&value](Checkpoint const& checkpoint, auto const&...) { return value.load_from(checkpoint); };
   } else if constexpr (std::derived_from<T, TorchShard>) {
     kind_ = "shard";
     shard_ = &value;

@@ -236,7 +236,8 @@ RAYTRAIN_TORCH_INLINE void OptimizerSlice::load(std::vector<State> const& states
   CheckpointDraft draft;
   add_tensors(draft, "slice", tensors, std::move(options));
   auto const device = segments_.empty() ? at::Device{at::kCPU} : segments_.front().elements.device();
-  auto archive = optimizer_archive(draft.files().at("slice").view(), device, attempted);
+  auto const file = draft.files().at("slice").view();
+  auto archive = optimizer_archive(file, read_tensor_index(file, attempted), device, attempted);
   optimizer_->load(archive);
   load_learning_rates(archive, *optimizer_);
 }

@@ -157,8 +157,8 @@ RAYTRAIN_TORCH_INLINE auto parameter_number(std::string_view name) -> std::optio
   return number;
 }
 
-RAYTRAIN_TORCH_INLINE auto stored_state(BytesView file, std::string_view attempted) -> OptimizerState {
-  auto index = read_tensor_index(file, attempted);
+RAYTRAIN_TORCH_INLINE auto stored_state(BytesView file, TensorIndex index, std::string_view attempted)
+    -> OptimizerState {
   OptimizerState state{.tensors = {}, .values = std::move(index.metadata)};
   for (auto const& stored : index.tensors) {
     auto tensor = tensor_in(file, stored);
@@ -175,8 +175,8 @@ RAYTRAIN_TORCH_INLINE auto stored_state(BytesView file, std::string_view attempt
 /// Puts together what `OptimizerWriter` took apart.
 class OptimizerReader {
  public:
-  OptimizerReader(BytesView file, at::Device device, std::string_view attempted)
-      : file_{file}, device_{device}, attempted_{attempted}, index_{read_tensor_index(file, attempted)} {}
+  OptimizerReader(BytesView file, TensorIndex index, at::Device device, std::string_view attempted)
+      : file_{file}, device_{device}, attempted_{attempted}, index_{std::move(index)} {}
 
   [[nodiscard]] auto read() -> torch::serialize::InputArchive {
     read_tensors();
@@ -308,9 +308,9 @@ class OptimizerReader {
   std::shared_ptr<torch::jit::CompilationUnit> unit_ = std::make_shared<torch::jit::CompilationUnit>();
 };
 
-RAYTRAIN_TORCH_INLINE auto optimizer_archive(BytesView file, at::Device device, std::string_view attempted)
-    -> torch::serialize::InputArchive {
-  return OptimizerReader{file, device, attempted}.read();
+RAYTRAIN_TORCH_INLINE auto optimizer_archive(BytesView file, TensorIndex index, at::Device device,
+                                             std::string_view attempted) -> torch::serialize::InputArchive {
+  return OptimizerReader{file, std::move(index), device, attempted}.read();
 }
 
 RAYTRAIN_TORCH_INLINE auto device_of(torch::optim::Optimizer const& optimizer) -> at::Device {

@@ -32,17 +32,17 @@ struct OptimizerState {
 /// Of which parameter a name tells, such as "3.step"; none for one of a group, or of all.
 [[nodiscard]] auto parameter_number(std::string_view name) -> std::optional<std::size_t>;
 
-/// The state that a file holds, its tensors where they lie in the file: they are only to be read, and as long as that
-/// is there.
+/// The state that a file of that index holds, its tensors where they lie in the file: they are only to be read, and as
+/// long as that is there.
 ///
 /// Errors: as `optimizer_archive`.
-[[nodiscard]] auto stored_state(BytesView file, std::string_view attempted) -> OptimizerState;
+[[nodiscard]] auto stored_state(BytesView file, TensorIndex index, std::string_view attempted) -> OptimizerState;
 
-/// The archive for `load` of an optimizer of parameters on that device, whose state is in a file.
+/// The archive for `load` of an optimizer of parameters on that device, whose state is in a file of that index.
 ///
 /// Errors: `corrupt_checkpoint` for a file that holds no such state. `attempted` begins the message.
 /// Cost:   each tensor is copied once.
-[[nodiscard]] auto optimizer_archive(BytesView file, at::Device device, std::string_view attempted)
+[[nodiscard]] auto optimizer_archive(BytesView file, TensorIndex index, at::Device device, std::string_view attempted)
     -> torch::serialize::InputArchive;
 
 /// Where its parameters are; the CPU if it has none.
