@@ -421,3 +421,28 @@ TEST_CASE("a mistake in a shape is reported with LibTorch's text and without its
     CHECK(std::string{failure.what()}.find("frame #") == std::string::npos);
   }
 }
+
+TEST_CASE("a model that registers none of its layers is warned of once, and one that does is not") {
+  struct Forgetful : torch::nn::Module {
+    torch::nn::Linear layer{2, 2};
+  };
+  struct Careful : torch::nn::Module {
+    torch::nn::Linear layer = register_module("layer", torch::nn::Linear{2, 2});
+  };
+  for (auto const workers : {1, 2}) {
+    CAPTURE(workers);
+    auto const result = run_once({.workers = workers}, [](TorchContext& ctx) {
+      auto const careful = ctx.prepare_model([] { return Careful{}; });
+      auto const forgetful = ctx.prepare_model([] { return Forgetful{}; });
+      auto const local = ctx.prepare_local_model([] { return Forgetful{}; });
+      CHECK(careful->parameters().size() == 2);
+      CHECK(forgetful->parameters().empty());
+      CHECK(local->parameters().empty());
+    });
+    CHECK(warnings_with(result, "model 1 has no parameter") == 0);
+    CHECK(warnings_with(result,
+                        "model 2 has no parameter, so that nothing of it is trained or saved; if it has layers, give "
+                        "each to register_module() in its constructor") == 1);
+    CHECK(warnings_with(result, "model 3 has no parameter") == 1);
+  }
+}

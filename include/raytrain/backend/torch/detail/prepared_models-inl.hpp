@@ -68,6 +68,7 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::check_unchanged() const {
 
 RAYTRAIN_TORCH_INLINE void PreparedModels::average(torch::nn::Module const& module, ModelOptions const& options) {
   auto const number = static_cast<std::uint16_t>(++count_);
+  check_has_parameter(module, number);
   connect_norms(module, number);
   if (worker_.virtual_shards > 0) check_sums_by_shards(module);
   auto const was_timed = leave(module);
@@ -93,6 +94,7 @@ RAYTRAIN_TORCH_INLINE auto PreparedModels::train_apart(torch::nn::Module const& 
         "prepare it by ctx.prepare_model(), or leave ScalingConfig::virtual_shards unset"};
   }
   auto const number = static_cast<std::uint16_t>(++count_);
+  check_has_parameter(module, number);
   for (auto const& submodule : module.modules()) {
     if (auto* const norm = dynamic_cast<SyncBatchNormImpl*>(submodule.get())) norm->connect({}, {});
   }
@@ -119,6 +121,15 @@ RAYTRAIN_TORCH_INLINE auto PreparedModels::leave(torch::nn::Module const& module
   std::erase_if(alone_, [&](auto const& each) { return is_over(each.first); });
   std::erase_if(local_, is_over);
   return was_timed;
+}
+
+RAYTRAIN_TORCH_INLINE void PreparedModels::check_has_parameter(torch::nn::Module const& module,
+                                                               std::uint16_t number) const {
+  if (worker_.collective.rank() != Rank{0} || !module.parameters().empty()) return;
+  worker_.warn(fmt::format(
+      "model {} has no parameter, so that nothing of it is trained or saved; if it has layers, give each to "
+      "register_module() in its constructor: fc = register_module(\"fc\", torch::nn::Linear{{784, 10}})",
+      number));
 }
 
 RAYTRAIN_TORCH_INLINE void PreparedModels::share_state(torch::nn::Module const& module, std::uint16_t number) {

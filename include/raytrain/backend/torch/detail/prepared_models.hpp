@@ -90,6 +90,8 @@ class PreparedModels {
  private:
   /// Ends what was done for it. Returns whether its backwards are timed without an averager.
   auto leave(torch::nn::Module const& module) -> bool;
+  /// Warns of a module without a parameter, on rank 0.
+  void check_has_parameter(torch::nn::Module const& module, std::uint16_t number) const;
   void share_state(torch::nn::Module const& module, std::uint16_t number);
   void make_averager(torch::nn::Module const& module, std::uint16_t number, ModelExchange exchange);
   /// With virtual shards. Errors: `invalid_call` for gradients of 16 bits.
