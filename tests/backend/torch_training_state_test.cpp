@@ -464,19 +464,25 @@ TEST_CASE("an optimizer of a model that was not prepared is warned of, and none 
   struct Run {
     int workers;
     bool is_prepared;
+    bool has_schedule_alone = false;
   };
-  for (auto const& [workers, is_prepared] : {Run{2, false}, Run{2, true}, Run{1, false}}) {
+  for (auto const& [workers, is_prepared, has_schedule_alone] :
+       {Run{2, false}, Run{2, true}, Run{1, false}, Run{2, false, true}, Run{2, true, true}, Run{1, false, true}}) {
     CAPTURE(workers);
     CAPTURE(is_prepared);
-    auto const result = run_once({.workers = workers}, [is_prepared](TorchContext& ctx) {
-      torch::nn::Linear net{1, 1};
-      if (is_prepared) net = ctx.prepare_model(net);
-      auto local = ctx.prepare_local_model([] { return torch::nn::Linear{1, 1}; });
-      torch::optim::SGD sgd{net->parameters(), 0.5};
-      torch::optim::SGD local_sgd{local->parameters(), 0.5};
-      (void)ctx.restore(TrainingState{sgd, {"local_sgd", local_sgd}});
-      ctx.report(Epoch{0, 1.0});
-    });
+    CAPTURE(has_schedule_alone);
+    auto const result =
+        run_once({.workers = workers}, [&, prepares = is_prepared, alone = has_schedule_alone](TorchContext& ctx) {
+          torch::nn::Linear net{1, 1};
+          if (prepares) net = ctx.prepare_model(net);
+          auto local = ctx.prepare_local_model([] { return torch::nn::Linear{1, 1}; });
+          torch::optim::SGD sgd{net->parameters(), 0.5};
+          torch::optim::SGD local_sgd{local->parameters(), 0.5};
+          StepDecay schedule{sgd, {.step_size = 1}};
+          (void)ctx.restore(alone ? TrainingState{schedule, {"local_sgd", local_sgd}}
+                                  : TrainingState{sgd, {"local_sgd", local_sgd}});
+          ctx.report(Epoch{0, 1.0});
+        });
     CHECK(warnings_with(result, "an optimizer trains a model that is not prepared") == (workers > 1 && !is_prepared));
   }
 }

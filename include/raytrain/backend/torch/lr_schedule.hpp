@@ -34,6 +34,8 @@ class LrSchedule {
   auto operator=(LrSchedule const&) -> LrSchedule& = delete;
   virtual ~LrSchedule() = default;
 
+  /// Whose rates it sets.
+  [[nodiscard]] auto optimizer() const noexcept -> torch::optim::Optimizer const& { return optimizer_; }
   /// One for each parameter group: those of the optimizer's next step, unless somebody has set others there.
   [[nodiscard]] auto rates() const noexcept -> std::vector<double> const& { return *rates_; }
   /// The same, for who does not know whether the schedule still lives.

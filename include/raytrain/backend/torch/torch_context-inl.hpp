@@ -169,7 +169,9 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   scaler_ = state.followed_scaler();
   for (auto* const shard : state.shards()) keep_position_of(shard->shard_);
   auto const is_apart = [&](auto* optimizer) { return models_.leaves_out(*optimizer); };
-  if (world_rank() == Rank{0} && world_size() > WorldSize{1} && std::ranges::any_of(state.optimizers(), is_apart)) {
+  auto const sets_apart = [&](auto* schedule) { return models_.leaves_out(schedule->optimizer()); };
+  if (world_rank() == Rank{0} && world_size() > WorldSize{1} &&
+      (std::ranges::any_of(state.optimizers(), is_apart) || std::ranges::any_of(state.schedules(), sets_apart))) {
     warn(
         "an optimizer trains a model that is not prepared, and each worker trains another one; make it by "
         "ctx.prepare_model(), or prepare_local_model(), before the optimizer");
