@@ -235,6 +235,17 @@ TEST_CASE("a precision without instructions of the processor is told of, and onl
   CHECK(computes_in(Precision::fp32) == true);
 }
 
+TEST_CASE("a run warns once of a precision without instructions of the processor, and of no other") {
+  auto const result = run_once({}, [](TorchContext& ctx) {
+    for (auto const precision : {Precision::bf16, Precision::fp32, Precision::bf16}) {
+      auto const guard = ctx.autocast(precision);
+    }
+  });
+  auto const lacks = computes_in(Precision::bf16) == false;
+  CHECK(warnings_with(result, "no instructions for bf16: LibTorch emulates") == (lacks ? 1 : 0));
+  CHECK(warnings_with(result, "no instructions for") == (lacks ? 1 : 0));
+}
+
 TEST_CASE("the scale halves with a step that is skipped, and doubles after so many that are not") {
   GradScalerConfig const config{.init_scale = 8, .growth_interval = 2};
   CHECK(scales_of(Precision::fp16, config, {1, 1, 1, infinity, 1, not_a_number, 1, 1, -infinity}) ==
