@@ -6,7 +6,7 @@
 #include <cstdint>
 
 /// Images {n, 28, 28} of bytes, each moved by up to two pixels in each direction, with black behind its edges, and half
-/// of them mirrored: random crops and flips, as He et al. trained ResNets for CIFAR.
+/// of them mirrored: random crops and flips, as He et al. trained ResNets for CIFAR. Then each pixel gets noise.
 inline auto augmented(torch::Tensor const& pixels, at::Generator& random) -> torch::Tensor {
   auto const padded = torch::constant_pad_nd(pixels, {2, 2, 2, 2});
   auto const draw = [&](std::int64_t bound) {
@@ -23,5 +23,6 @@ inline auto augmented(torch::Tensor const& pixels, at::Generator& random) -> tor
     auto const crop = padded[i].narrow(0, first_row[i], pixels.size(1)).narrow(1, first_column[i], pixels.size(2));
     result[i].copy_(is_mirrored[i] != 0 ? crop.flip(1) : crop);
   }
-  return result;
+  constexpr auto deviation = 4.0;  // of 255
+  return (result + deviation * torch::randn(pixels.sizes(), random)).round().clamp(0, 255).to(torch::kByte);
 }
