@@ -23,7 +23,8 @@ enum class Overlap : std::uint8_t {
 /// Errors: `invalid_config` for another word than these, with the word.
 [[nodiscard]] auto overlap_named(std::string_view name) -> Overlap;
 
-/// How a model that `TorchContext::prepare_model` prepares is trained. The same on every rank.
+/// How a model that `TorchContext::prepare_model` prepares is trained. The same on every rank. That each worker keeps
+/// its gradients is no choice here: its model would be another one, for which there is `prepare_local_model`.
 struct ModelOptions {
   /// Averages the gradients; null: they are summed as they are, in rank order, by one operation for each of their
   /// types. Made by each worker for each model, as of `compressed(Compression::bf16)`.
