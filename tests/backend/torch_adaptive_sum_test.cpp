@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of a model that are combined by adaptive summation.
-#include <raytrain/backend/torch/adaptive_sum.hpp>
+#include <raytrain/backend/torch/gradient_exchange.hpp>
 
 #include <torch/torch.h>
 

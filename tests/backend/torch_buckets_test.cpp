@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients that are exchanged in buckets, by what the program gives for that, and in 16 bits.
-#include <raytrain/backend/torch/compression.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 

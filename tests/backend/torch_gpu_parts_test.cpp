@@ -20,8 +20,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/backend/torch.hpp>
-#include <raytrain/backend/torch/adaptive_sum.hpp>
-#include <raytrain/backend/torch/compression.hpp>
+#include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/backend/torch/power_sgd.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/backend/torch/torch_predictor.hpp>

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include <raytrain/backend/torch.hpp>
-#include <raytrain/backend/torch/compression.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/backend/torch/power_sgd.hpp>
 #include <raytrain/collective/collective.hpp>

@@ -16,7 +16,6 @@
 
 #include <raytrain/backend/torch.hpp>
 #include <raytrain/backend/torch/averaged_model.hpp>
-#include <raytrain/backend/torch/reduce_on_plateau.hpp>
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/train/early_stopping.hpp>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <raytrain/backend/torch/load_model.hpp>
-#include <raytrain/backend/torch/script_module.hpp>
+#include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/backend/torch/torch_predictor.hpp>
 #include <raytrain/backend/torch/torch_safetensors.hpp>
 

@@ -13,7 +13,6 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/backend/torch.hpp>
-#include <raytrain/backend/torch/compression.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/backend/torch/power_sgd.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>

@@ -10,23 +10,18 @@
 
 #include <raytrain/backend/backend.hpp>
 #include <raytrain/backend/torch/activation_checkpoint.hpp>
-#include <raytrain/backend/torch/adadelta.hpp>
-#include <raytrain/backend/torch/adaptive_sum.hpp>
 #include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/averaged_model.hpp>
-#include <raytrain/backend/torch/compression.hpp>
 #include <raytrain/backend/torch/cpu_advice.hpp>
 #include <raytrain/backend/torch/detail/freed_memory.hpp>
 #include <raytrain/backend/torch/diloco.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
-#include <raytrain/backend/torch/lamb.hpp>
-#include <raytrain/backend/torch/lars.hpp>
 #include <raytrain/backend/torch/load_model.hpp>
 #include <raytrain/backend/torch/lr_schedule.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
+#include <raytrain/backend/torch/optimizers.hpp>
 #include <raytrain/backend/torch/power_sgd.hpp>
-#include <raytrain/backend/torch/reduce_on_plateau.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/backend/torch/torch_config.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>

@@ -14,10 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/backend/torch/detail/same_on_ranks.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
-#include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
-#include <raytrain/backend/torch/detail/tensor_mean.hpp>
+#include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/backend/torch/diloco.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>

@@ -3,7 +3,7 @@
 
 #include <torch/torch.h>
 
-#include <raytrain/backend/torch/adadelta.hpp>
+#include <raytrain/backend/torch/optimizers.hpp>
 
 namespace raytrain {
 

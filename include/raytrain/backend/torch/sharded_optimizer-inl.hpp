@@ -20,13 +20,12 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/backend/torch/detail/archive_module.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice.hpp>
-#include <raytrain/backend/torch/detail/same_on_ranks.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
+#include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
 #include <raytrain/backend/torch/sharded_optimizer.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/collective/collective.hpp>

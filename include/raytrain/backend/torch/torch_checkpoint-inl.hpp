@@ -22,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/backend/torch/detail/archive_module.hpp>
 #include <raytrain/backend/torch/detail/parameter_names.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>

@@ -25,7 +25,7 @@
 #include <raytrain/backend/torch/detail/model_checks.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
-#include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>

@@ -29,10 +29,8 @@
 #include <raytrain/backend/torch/detail/prepared_models.hpp>
 #include <raytrain/backend/torch/detail/shadow_backward.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
-#include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
-#include <raytrain/backend/torch/detail/tensor_mean.hpp>
+#include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
 #include <raytrain/backend/torch/detail/worker_device.hpp>
-#include <raytrain/backend/torch/detail/worker_generators.hpp>
 #include <raytrain/backend/torch/elementwise_optimizer.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/local_model.hpp>

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include <raytrain/backend/torch/load_model.hpp>
-#include <raytrain/backend/torch/script_module.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/data/dataset.hpp>

@@ -9,14 +9,95 @@
 #include <string>
 #include <utility>
 
-#include <raytrain/backend/torch/detail/accumulation_window.hpp>
-#include <raytrain/backend/torch/detail/ranks_with_batch.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
+#include <raytrain/collective/collective.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/shard_position.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/batch_range.hpp>
 
 namespace raytrain::detail {
+
+/// Batches of this worker whose gradients are averaged together, as `TorchContext::accumulate` counts them.
+///
+/// Each batch counts by its samples, so that the gradient is that of the mean over all samples of the window, as with
+/// one large batch.
+class AccumulationWindow {
+ public:
+  /// The next batch: of a window of so many `batches`, which it ends earlier where `ends`. `samples`: of the batch; 0
+  /// where nobody knows, and then as many as the batch before. True when it is the window's last one.
+  auto add(int batches, std::uint64_t samples, bool ends) noexcept -> bool {
+    if (!is_open()) {
+      ++number_;
+      length_ = batches;
+      count_ = 0;
+      all_samples_ = 0;
+    }
+    if (samples > 0) samples_ = static_cast<double>(samples);
+    all_samples_ += samples_;
+    ++count_;
+    is_last_ = ends || count_ == length_;
+    return is_last_;
+  }
+
+  /// From 1; 0 before any.
+  [[nodiscard]] auto number() const noexcept -> std::uint64_t { return number_; }
+  /// Batches that it is to have.
+  [[nodiscard]] auto length() const noexcept -> int { return length_; }
+  /// Batches so far, the one at hand included.
+  [[nodiscard]] auto count() const noexcept -> int { return count_; }
+
+  /// The batch at hand is not its last one.
+  [[nodiscard]] auto is_open() const noexcept -> bool { return !is_last_; }
+  /// It is not the batch at hand alone.
+  [[nodiscard]] auto has_several() const noexcept -> bool { return is_open() || count_ > 1; }
+
+  /// Of the batch at hand.
+  [[nodiscard]] auto samples() const noexcept -> double { return samples_; }
+  /// Of all batches so far.
+  [[nodiscard]] auto all_samples() const noexcept -> double { return all_samples_; }
+
+ private:
+  std::uint64_t number_ = 0;
+  int length_ = 1;
+  int count_ = 0;
+  double samples_ = 1;
+  double all_samples_ = 0;
+  bool is_last_ = true;
+};
+
+/// Which ranks have a batch in the step at hand, as `TorchContext::join` asks all of them.
+///
+/// A rank's gradients times `factor`, averaged over all ranks, are averages over the ranks that have a batch. So what a
+/// `GradientExchange` keeps for the next step is in the same measure in each.
+class RanksWithBatch {
+ public:
+  /// Before `ask`. Errors: `invalid_call` with virtual shards, and within a window of several batches.
+  static void check_may_ask(std::uint32_t virtual_shards, AccumulationWindow const& window);
+
+  /// Whether any rank has one. A group operation.
+  ///
+  /// Errors: of `Collective`.
+  auto ask(Collective& collective, bool has_batch) -> bool;
+
+  /// Whether ranks have been asked, and one has a batch.
+  [[nodiscard]] auto is_known() const noexcept -> bool { return own_.has_value(); }
+  /// World size / ranks with a batch; 1 where nobody has asked, and when no rank had one.
+  [[nodiscard]] auto factor() const noexcept -> double { return factor_; }
+  /// The lowest rank with a batch; rank 0 where nobody has asked.
+  [[nodiscard]] auto first() const noexcept -> Rank { return first_; }
+
+  /// Before a backward of a model. Errors: `invalid_call` where this rank has said that it has no batch.
+  void check_backward(std::uint16_t model) const;
+  /// Before the backward of a rank without a batch. Errors: `invalid_call` unless this rank has said that it has none.
+  void check_shadow_backward() const;
+
+ private:
+  std::uint32_t calls_ = 0;
+  std::optional<bool> own_;  ///< Whether this rank has one; none where nobody has asked.
+  double factor_ = 1;
+  Rank first_{};
+};
 
 /// How far a worker is in its split datasets, for which shard it computes, in which window it accumulates, and
 /// which ranks have a batch.
@@ -103,3 +184,7 @@ class BatchFollower final : public BatchListener {
 };
 
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/batch_progress-inl.hpp>
+#endif

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include <torch/torch.h>
+
 #include <raytrain/backend/torch/detail/flat_parameters.hpp>
-#include <raytrain/backend/torch/detail/flat_place.hpp>
 #include <raytrain/backend/torch/detail/tensor_over.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>

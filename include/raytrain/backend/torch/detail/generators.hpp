@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
-
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <raytrain/backend/torch/detail/own_default_generator.hpp>
+#include <raytrain/checkpoint/checkpoint.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/shard_position.hpp>
 
 namespace raytrain::detail {
 
@@ -105,6 +112,84 @@ class UnlockingScope {
 
  private:
   UnlockingCollective& collective_;
+};
+
+/// The random numbers of each virtual shard of a worker: states of the worker's own generator and of LibTorch's default
+/// one, which are put in place while the worker computes for the shard. Outside of a step's batches the generators go
+/// on with numbers of the worker's own.
+///
+/// Threads: the worker's.
+class ShardGenerators {
+ public:
+  /// `seed_of`: where a shard's numbers begin.
+  ShardGenerators(at::Generator& own, std::function<std::uint64_t(std::uint32_t shard)> seed_of)
+      : own_{own}, seed_of_{std::move(seed_of)} {}
+
+  /// Keeps the state of the shard, or of the worker, that had the generators, and puts that of this one in place. None:
+  /// the worker's. A padding batch gets any, and what it draws is forgotten.
+  void put_in_place(std::optional<ShardTurn> turn);
+
+  /// Whose state is in place; none: the worker's.
+  [[nodiscard]] auto in_place() const noexcept -> std::optional<ShardTurn> const& { return in_place_; }
+
+  /// The shard's state. Not while the generators are in its place.
+  [[nodiscard]] auto state(std::uint32_t shard) -> Bytes const&;
+  void set_state(std::uint32_t shard, BytesView state) { shards_[shard].assign(state.begin(), state.end()); }
+
+ private:
+  at::Generator& own_;
+  std::function<std::uint64_t(std::uint32_t)> seed_of_;
+  std::optional<ShardTurn> in_place_;
+  Bytes worker_state_;
+  std::map<std::uint32_t, Bytes> shards_;
+};
+
+/// Where a worker's random numbers come from: its own generator, what stands in for LibTorch's default one, and with
+/// virtual shards the numbers of each of these; and their place in checkpoints.
+///
+/// Threads: the worker's, which makes and destroys it.
+class WorkerGenerators {
+ public:
+  struct Worker {
+    std::uint64_t seed = 0;  ///< The run's.
+    Rank rank{};
+    WorldSize world_size{};
+    std::uint32_t virtual_shards = 0;
+    bool shares_process = false;  ///< With other workers.
+    std::optional<at::Device> gpu{};
+  };
+
+  explicit WorkerGenerators(Worker const& worker);
+  WorkerGenerators(WorkerGenerators const&) = delete;
+  auto operator=(WorkerGenerators const&) -> WorkerGenerators& = delete;
+
+  [[nodiscard]] auto own() noexcept -> at::Generator& { return own_; }
+
+  /// The same for tensors on the worker's device.
+  [[nodiscard]] auto of_device() const -> at::Generator;
+
+  /// As `ShardGenerators`, with virtual shards.
+  void put_in_place(std::optional<ShardTurn> const& turn) { shards_->put_in_place(turn); }
+
+  /// Adds all states, but for files that are there.
+  void add_to(CheckpointDraft& draft);
+
+  /// Goes on with the numbers of a checkpoint where as many workers, or shards, have saved them; else with others than
+  /// before it.
+  void restore(Checkpoint const& checkpoint);
+
+ private:
+  [[nodiscard]] auto worker_seed() const noexcept -> std::uint64_t;
+
+  /// This worker's virtual shards.
+  [[nodiscard]] auto own_shards() const -> std::vector<std::uint32_t>;
+  void restore_shards(Checkpoint const& checkpoint);
+
+  Worker worker_;
+  at::Generator own_;
+  std::optional<OwnDefaultGenerator> default_;  ///< Where several workers share the process.
+  std::optional<ShardGenerators> shards_;       ///< With virtual shards.
+  std::optional<std::uint64_t> iteration_;      ///< Of the checkpoint whose random numbers are not to come again.
 };
 
 }  // namespace raytrain::detail

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include <raytrain/backend/torch/detail/flat_place.hpp>
+#include <raytrain/backend/torch/detail/flat_parameters.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/gradient_element.hpp>
 #include <raytrain/backend/torch/detail/tensor_over.hpp>

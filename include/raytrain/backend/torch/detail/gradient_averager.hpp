@@ -23,7 +23,7 @@
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/shard_step.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
-#include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>

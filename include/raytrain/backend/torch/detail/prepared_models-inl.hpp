@@ -16,7 +16,7 @@
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/prepared_models.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
-#include <raytrain/backend/torch/detail/tensor_broadcast.hpp>
+#include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>

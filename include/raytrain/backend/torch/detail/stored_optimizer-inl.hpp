@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/backend/torch/detail/archive_module.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/MemoryOverlap.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <array>
@@ -18,7 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/backend/torch/detail/archive_module.hpp>
+#include <ATen/MemoryOverlap.h>
+#include <torch/torch.h>
+
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>

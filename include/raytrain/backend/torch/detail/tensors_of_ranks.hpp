@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <torch/torch.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include <torch/torch.h>
+
 #include <raytrain/backend/torch/detail/tensor_over.hpp>
+#include <raytrain/collective/collective.hpp>
 #include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {
+
+/// Compares what the ranks are about to do, in lines. A group operation.
+///
+/// Errors: `rank_mismatch` on all ranks, with the first line that rank 0 has and another rank has not.
+/// Cost:   an all_gather of 8 bytes, unless they differ.
+void check_same_on_ranks(Collective& collective, std::vector<std::string> lines, std::string attempted,
+                         std::string remedy);
 
 /// Smaller ones are packed together.
 inline constexpr std::size_t large_tensor_bytes = 65536;
@@ -63,4 +72,20 @@ void broadcast_tensors(C& collective, std::vector<at::Tensor> const& tensors, Ra
   }
 }
 
+/// Makes floating-point and complex tensors their mean over all ranks, the same bits on each, and others rank 0's.
+/// Those of 16 bits are added in 32, and rounded once.
+///
+/// Errors: those of the collective: `rank_mismatch` when a rank's tensors have other sizes.
+/// Cost:   one all_reduce for each of float and double, and the memory of its array; a broadcast for others.
+void average_tensors(std::vector<at::Tensor> const& tensors, Collective& collective);
+
+/// The same for a model's parameters and buffers, each once. `number`: the model's, which the ranks compare.
+///
+/// Errors: also `rank_mismatch` where a rank has another model, with what rank 0 and another one have.
+void average_model(torch::nn::Module const& module, int number, Collective& collective);
+
 }  // namespace raytrain::detail
+
+#ifndef RAYTRAIN_COMPILED_TORCH
+#include <raytrain/backend/torch/detail/tensors_of_ranks-inl.hpp>
+#endif

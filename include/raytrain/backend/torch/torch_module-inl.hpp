@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <c10/util/Exception.h>
-#include <torch/csrc/jit/api/function_impl.h>
-#include <torch/csrc/jit/ir/ir.h>
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <memory>
@@ -16,7 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/backend/torch/script_module.hpp>
+#include <c10/util/Exception.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/torch.h>
+
+#include <raytrain/backend/torch/torch_module.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 

@@ -8,8 +8,7 @@
 #include <span>
 #include <vector>
 
-#include <raytrain/backend/torch/detail/accumulation_window.hpp>
-#include <raytrain/backend/torch/detail/ranks_with_batch.hpp>
+#include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>
