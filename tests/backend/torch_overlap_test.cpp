@@ -260,6 +260,45 @@ TEST_CASE("with report_step_times reports say what was chosen, and 0.5 as long a
   }
 }
 
+TEST_CASE(
+    "buckets are exchanged in the order in which rank 0's gradients came in the first backward, unused ones last") {
+  struct Recording : GradientExchange {
+    void exchange(GradientBucket const& bucket, Collective& collective) override {
+      indices.push_back(bucket.index);
+      collective.all_reduce(std::span{bucket.values.data_ptr<float>(), static_cast<std::size_t>(bucket.values.numel())},
+                            ReduceOp::average);
+    }
+    [[nodiscard]] auto allows_overlap() const -> bool override { return true; }
+    std::vector<std::size_t> indices;
+  };
+  struct Layers : torch::nn::Module {
+    auto layer(char const* name) -> torch::nn::Linear {
+      return register_module(name, torch::nn::Linear{torch::nn::LinearOptions(4, 4).bias(false)});
+    }
+    std::array<torch::nn::Linear, 4> all{layer("a"), layer("b"), layer("c"), layer("unused")};
+  };
+  std::array<std::vector<std::size_t>, 2> indices;
+  std::array<torch::Tensor, 2> gradients;
+  run_once({.workers = 2}, [&](TorchContext& ctx) {
+    auto const rank = ctx.world_rank().value;
+    auto const recording = std::make_shared<Recording>();
+    auto model =
+        ctx.prepare_model([] { return Layers{}; }, {.exchange = recording, .bucket_bytes = 1, .overlap = Overlap::on});
+    for (int step = 0; step < 2; ++step) {
+      model->zero_grad();
+      auto x = torch::ones({2, 4}) * (rank + 1.0);
+      // The gradient of what is used last comes first.
+      for (auto const used : rank == 0 ? std::array{1, 2, 0} : std::array{2, 0, 1}) x = model->all.at(used)(x);
+      x.sum().backward();
+    }
+    indices.at(rank) = recording->indices;
+    gradients.at(rank) = model->all[2]->weight.grad().clone();
+  });
+  CHECK(indices[0] == std::vector<std::size_t>{3, 2, 1, 0, 0, 2, 1, 3});
+  CHECK(indices[1] == indices[0]);
+  CHECK(torch::equal(gradients[0], gradients[1]));
+}
+
 TEST_CASE("an exchange that cannot overlap, virtual shards, and ranks that differ are refused") {
   auto const refusal = [](std::function<ModelOptions(Rank)> const& options, int virtual_shards = 0) {
     TemporaryFolder const folder;

@@ -69,7 +69,8 @@ class GradientExchange {
   virtual void exchange(GradientBucket const& bucket, Collective& collective) = 0;
 
   /// Whether `exchange` may be called with `ModelOptions::overlap`: on another thread, one call at a time, for buckets
-  /// from the last to the first, of which every part `is_used`, since nobody knows yet whether it is.
+  /// in an order that is the same on every worker and another one from the second backward on, of which every part
+  /// `is_used`, since nobody knows yet whether it is.
   [[nodiscard]] virtual auto allows_overlap() const -> bool { return false; }
 
   /// Whether `exchange` gives the average of all workers' values. Where some workers have no batch

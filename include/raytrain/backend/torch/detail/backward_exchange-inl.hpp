@@ -3,9 +3,12 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -18,6 +21,7 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/signs_of_life.hpp>
 
@@ -29,7 +33,9 @@ RAYTRAIN_TORCH_INLINE BackwardExchange::BackwardExchange(GradientArena& arena, M
       exchange_{exchange},
       collective_{collective},
       buckets_{arena.divide(exchange.bucket_bytes())},
-      bucket_of_(arena.size()) {
+      bucket_of_(arena.size()),
+      order_(buckets_.size()) {
+  std::iota(order_.begin(), order_.end(), 0U);
   auto const is_on_device = collective.takes_device_arrays();
   if (exchange.overlap() == Overlap::measured && !is_on_device) choice_.emplace();
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
@@ -42,7 +48,7 @@ RAYTRAIN_TORCH_INLINE BackwardExchange::BackwardExchange(GradientArena& arena, M
 RAYTRAIN_TORCH_INLINE BackwardExchange::~BackwardExchange() {
   if (!is_open_ || !overlaps_) return;
   try {
-    while (left_ > 0) post(--left_);
+    while (left_ > 0) post(order_[--left_]);
     wait();
   } catch (...) {
     return;  // nobody takes the values
@@ -63,7 +69,9 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::begin(CallTag const& tag, double sc
   overlaps_ = !choice_ || choice_->overlaps();
   left_ = buckets_.size();
   exchanged_ = 0;
+  is_launched_.assign(buckets_.size(), false);
   has_arrived_.assign(bucket_of_.size(), false);
+  complete_.clear();
   missing_.clear();
   for (auto const& bucket : buckets_) missing_.push_back(bucket.parameters.size());
 }
@@ -71,25 +79,40 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::begin(CallTag const& tag, double sc
 RAYTRAIN_TORCH_INLINE void BackwardExchange::arrive(std::size_t parameter) {
   launch_complete();
   auto const bucket = bucket_of_[parameter];
-  if (bucket >= left_) {
+  if (is_launched_[bucket]) {
     throw Error{Errc::invalid_call, "averaging gradients during a backward",
                 "parameter '" + arena_.name(parameter) + "' gets a second gradient in it, after its first one is on " +
                     "its way to other ranks",
                 "leave ModelOptions::overlap out for a model of which a backward runs another one"};
   }
-  if (!has_arrived_[parameter]) --missing_[bucket];
+  if (has_arrived_[parameter]) {
+    arrives_again_ = true;
+    return;
+  }
   has_arrived_[parameter] = true;
+  if (--missing_[bucket] == 0) complete_.push_back(static_cast<std::uint32_t>(bucket));
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::launch_complete() {
-  while (overlaps_ && left_ > 0 && missing_[left_ - 1] == 0) launch();
+  while (overlaps_ && left_ > 0 && missing_[order_[left_ - 1]] == 0) launch();
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::launch() {
-  auto const bucket = left_ - 1;
+  auto const bucket = order_[left_ - 1];
   prepare(bucket);
-  left_ = bucket;
+  --left_;
+  is_launched_[bucket] = true;
   post(bucket);
+}
+
+RAYTRAIN_TORCH_INLINE void BackwardExchange::follow_gradients(Collective& choosing) {
+  follows_gradients_ = true;
+  if (arrives_again_) complete_.clear();
+  // Behind those that are complete come the others as they are.
+  auto const is_other = [&](std::uint32_t bucket) { return std::ranges::find(complete_, bucket) == complete_.end(); };
+  auto const others = std::ranges::stable_partition(order_, is_other);
+  std::ranges::reverse_copy(complete_, others.begin());
+  choosing.broadcast(order_, Rank{0});
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::post(std::size_t bucket) {
@@ -129,12 +152,14 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::finish(Collective& choosing) {
     wait();
   } else {
     while (left_ > 0) {
-      prepare(--left_);
-      exchange(left_);
+      auto const bucket = order_[--left_];
+      prepare(bucket);
+      exchange(bucket);
     }
   }
   if (exchange_) arena_.clear_gaps();
   is_open_ = false;
+  if (!follows_gradients_) follow_gradients(choosing);
   if (!choice_ || choice_->is_made()) return;
   choice_->add(Clock::now() - began_, choosing);
   has_chosen_ = choice_->is_made();

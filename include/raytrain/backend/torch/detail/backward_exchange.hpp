@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -22,8 +23,9 @@
 namespace raytrain::detail {
 
 /// Averages the buckets of a model's gradients while a backward computes the others: by a thread of its own, in a
-/// collective of its own, from the last bucket to the first, which is about the order in which a backward makes them.
-/// All ranks begin them in that order, whenever each of them has the gradients.
+/// collective of its own, in the first backward from the last bucket to the first, which is about the order in which it
+/// makes them, and then in the order in which rank 0's gradients were there, those without one last, unless one came
+/// twice. All ranks begin them in that order, whenever each of them has the gradients.
 ///
 /// On a device the thread agrees with the other ranks, and puts exchanges on a stream of its own. Nobody can time them
 /// there without waiting, so that `Overlap::measured` is `on`.
@@ -55,7 +57,8 @@ class BackwardExchange {
   /// The backward has ended. What is left is on its way, unless it is exchanged by `finish`.
   void end_backward();
 
-  /// Returns when all gradients are averaged. `choosing`: a collective in which ranks agree.
+  /// Returns when all gradients are averaged. `choosing`: a collective in which ranks agree. A group operation of it
+  /// behind the first backward that exchanges, and where a choice is made.
   ///
   /// Errors: what the collective throws, or the program's exchange.
   void finish(Collective& choosing);
@@ -72,6 +75,8 @@ class BackwardExchange {
   /// Begins to exchange the buckets of which all gradients are there.
   void launch_complete();
   void launch();
+  /// The buckets follow rank 0's gradients from now on.
+  void follow_gradients(Collective& choosing);
   void post(std::size_t bucket);
   void prepare(std::size_t bucket);
   void exchange(std::size_t bucket);
@@ -82,6 +87,8 @@ class BackwardExchange {
   TaggedCollective collective_;
   std::vector<GradientArena::Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  ///< By parameter.
+  std::vector<std::uint32_t> order_;    ///< Of buckets, from the one that is exchanged last.
+  bool follows_gradients_ = false;
   std::optional<OverlapChoice> choice_;
   std::optional<SideStream> stream_;  ///< On a device.
 
@@ -91,9 +98,12 @@ class BackwardExchange {
   bool is_open_ = false;
   bool has_chosen_ = false;
   Clock::time_point began_;
-  std::size_t left_ = 0;              ///< Buckets that are not launched; they come from the last to the first.
-  std::vector<std::size_t> missing_;  ///< Gradients, by bucket.
-  std::vector<bool> has_arrived_;     ///< By parameter.
+  std::size_t left_ = 0;                 ///< Buckets that are not launched: the first ones of `order_`.
+  std::vector<std::size_t> missing_;     ///< Gradients, by bucket.
+  std::vector<bool> is_launched_;        ///< By bucket.
+  std::vector<bool> has_arrived_;        ///< By parameter.
+  std::vector<std::uint32_t> complete_;  ///< Buckets, in the order in which they were.
+  bool arrives_again_ = false;           ///< A gradient, in any backward.
 
   std::mutex mutex_;
   std::condition_variable changed_;
