@@ -58,15 +58,17 @@ auto test_accuracy(raytrain::TorchContext& ctx, Network& network) -> double {
 }
 
 void train(raytrain::TorchContext& ctx, Options const& options) {
-  raytrain::ModelOptions const exchange{
-      .exchange = raytrain::compressed(raytrain::compression_named(options.compression)),
-      .overlap = raytrain::overlap_named(options.overlap)};
+  auto const power_sgd = options.compression == "power_sgd" ? std::make_shared<raytrain::PowerSGD>() : nullptr;
+  raytrain::ModelOptions exchange{.exchange = power_sgd, .overlap = raytrain::overlap_named(options.overlap)};
+  if (!power_sgd) exchange.exchange = raytrain::compressed(raytrain::compression_named(options.compression));
   auto model = ctx.prepare_model([&] { return make_network(options.model); }, exchange);
   // Each worker keeps a part of Adam's state. torch::optim::Adam{model->parameters(), ...} would do as well.
   auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, {options.learning_rate});
   raytrain::EarlyStopping stopping{{.patience = options.patience, .mode = raytrain::ScoreOrder::max}};
   auto shard = ctx.dataset_shard("train");
-  raytrain::TrainingState state{model, optimizer, stopping, shard};
+  using State = raytrain::TrainingState;
+  State state = power_sgd ? State{model, optimizer, stopping, shard, {"power_sgd", power_sgd->state()}}
+                          : State{model, optimizer, stopping, shard};
   auto const precision = raytrain::precision_named(options.precision);
   auto epoch = ctx.restore(state);
   // The checkpoint has brought its rate, and the option counts.

@@ -80,7 +80,7 @@ auto options_of(int argc, char** argv) -> Options {
   app.add_option("--precision", options.precision, "in which the network computes: TorchContext::autocast")
       ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--compression", options.compression, "of gradients between workers: ModelOptions::exchange")
-      ->check(CLI::IsMember({"none", "bf16", "fp16"}))
+      ->check(CLI::IsMember({"none", "bf16", "fp16", "power_sgd"}))
       ->excludes(virtual_shards);
   app.add_option("--overlap", options.overlap,
                  "exchange gradients while the backward computes others: ModelOptions::overlap")
