@@ -10,16 +10,19 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <optional>
 #include <random>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <raytrain/data/detail/csv_scanner.hpp>
+#include <raytrain/data/detail/parse_number.hpp>
 #include <raytrain/data/json_lines.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
@@ -396,3 +399,27 @@ TEST_CASE("a zero byte is a part of a text, and no number") {
 }
 
 }  // namespace
+
+TEST_CASE("numbers of few digits are those that the standard library makes of them, bit by bit") {
+  std::mt19937_64 random{raytrain::testing::random_seed()};
+  auto const check = [&]<class T>(T, std::string const& text) {
+    T wanted{};
+    T value{};
+    auto const is_number = detail::parse_number(text, wanted) == std::errc{};
+    CAPTURE(text);
+    REQUIRE(detail::parse_float(text, value) == is_number);
+    if (is_number) REQUIRE(std::memcmp(&value, &wanted, sizeof value) == 0);
+  };
+  for (std::string const text :
+       {"0", "-0", ".", "-", "", "5.", ".5", "-.25", "1.2.3", "16777217", "0.0000001", "--1", "+7", "9.999999"}) {
+    check(float{}, text);
+    check(double{}, text);
+  }
+  for (int round = 0; round < 20'000; ++round) {
+    auto text = std::to_string(random() >> (random() % 64));
+    if (random() % 4 != 0) text.insert(random() % (text.size() + 1), ".");
+    if (random() % 2 == 0) text.insert(0, "-");
+    check(float{}, text);
+    check(double{}, text);
+  }
+}

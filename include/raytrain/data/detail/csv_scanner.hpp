@@ -108,20 +108,34 @@ class CsvScanner {
     return at;
   }
 
-  /// The fields at the piece's beginning that have no quotes, and whose end is in it.
+  /// The text of a quoted field at the piece's beginning whose end is in it, on the same line, and no quote.
+  [[nodiscard]] auto whole_quoted(std::string_view piece) const noexcept -> std::optional<std::string_view> {
+    auto const text = piece.substr(1, piece.find('"', 1) - 1);
+    if (text.size() + 2 >= piece.size()) return std::nullopt;
+    auto const next = piece[text.size() + 2];
+    auto const is_end = next == '\n' || next == '\r' || (next == delimiter_ && next != '"');
+    if (!is_end || text.find('\n') != std::string_view::npos) return std::nullopt;
+    return text;
+  }
+
+  /// The fields at the piece's beginning whose end is in it, and of which nothing but quotes around them is to be left.
   template <class Field, class Line>
   void take_whole_fields(std::string_view& piece, Field const& field, Line const& line) {
-    while (state_ == State::start && !follows_return_ && line_number_ > skip_lines_ && !piece.starts_with('"')) {
-      auto const text = piece.substr(0, plain_size(piece));
-      if (text.size() == piece.size()) return;
-      auto const c = piece[text.size()];
-      piece.remove_prefix(text.size() + 1);
+    while (state_ == State::start && !follows_return_ && line_number_ > skip_lines_) {
+      auto const is_quoted = piece.starts_with('"');
+      auto const whole = is_quoted ? whole_quoted(piece) : piece.substr(0, plain_size(piece));
+      if (!whole) return;
+      auto const text = *whole;
+      auto const size = text.size() + (is_quoted ? 2 : 0);
+      if (size == piece.size()) return;
+      auto const c = piece[size];
+      piece.remove_prefix(size + 1);
       if (c == delimiter_) {
         field(text);
         has_fields_ = true;
         continue;
       }
-      if (has_fields_ || !text.empty()) {
+      if (has_fields_ || is_quoted || !text.empty()) {
         field(text);
         line();
       }

