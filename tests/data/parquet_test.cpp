@@ -254,6 +254,35 @@ TEST_CASE("a file with a flipped bit in its rows is refused, or has the same row
   }
 }
 
+TEST_CASE("a file with any byte of its schema damaged is refused, or read") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.parquet";
+  std::vector<Column> columns;
+  columns.emplace_back("lists", std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, RowShape{2, 2});
+  write_parquet(Dataset::from_columns(std::move(columns)), path);
+  std::string bytes;
+  {
+    std::ifstream file{path, std::ios::binary};
+    bytes.assign(std::istreambuf_iterator<char>{file}, {});
+  }
+  std::uint32_t schema_bytes = 0;
+  std::memcpy(&schema_bytes, bytes.data() + bytes.size() - 8, sizeof schema_bytes);
+  int refused = 0;
+  for (auto place = bytes.size() - 8 - schema_bytes; place < bytes.size(); ++place) {
+    auto damaged = bytes;
+    damaged[place] = static_cast<char>(damaged[place] + 2);
+    std::ofstream{path, std::ios::binary} << damaged;
+    CAPTURE(place);
+    try {
+      (void)read_parquet(path);
+    } catch (Error const& error) {  // and nothing of Parquet's own
+      check_contains(error.what(), "x.parquet");
+      ++refused;
+    }
+  }
+  CHECK(refused > 0);
+}
+
 TEST_CASE("blocks stay of the first one's type, and name a file that was changed") {
   auto blocks = parquet_blocks(of_python("late_*.parquet"));
   CHECK(floats(*blocks.next(), "x") == std::vector<float>{-1, -1});

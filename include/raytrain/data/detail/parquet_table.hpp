@@ -4,6 +4,7 @@
 #include <arrow/api.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/schema.h>
+#include <parquet/exception.h>
 
 #include <fmt/format.h>
 
@@ -40,11 +41,33 @@ class ParquetTable {
   void begin_file(std::filesystem::path const& path) {
     file_.emplace(path);
     what_ = fmt::format("Parquet file '{}'", path.string());
-    auto const attempted = "reading " + what_;
     if (!std::filesystem::is_regular_file(path)) {
-      throw Error{Errc::io, attempted, "it is not a regular file", "name a file"};
+      throw Error{Errc::io, "reading " + what_, "it is not a regular file", "name a file"};
     }
     blocks_.reset();  // before what it reads from
+    refusing([&] { open(path); });
+  }
+
+  /// All rows of the file.
+  void read_file() {
+    refusing([&] { read_all(); });
+  }
+
+  /// A block of them. Whether there was one left.
+  auto read_block() -> bool {
+    return refusing([&] { return read_next(); });
+  }
+
+  /// The rows that were read since the last time: at least one must have come.
+  [[nodiscard]] auto take() -> Dataset { return columns_.take(); }
+
+  /// Behind the last file. Errors: `invalid_data` where there was no row.
+  void finish() const { columns_.finish(); }
+
+ private:
+  using Field = parquet::arrow::SchemaField;
+
+  void open(std::filesystem::path const& path) {
     auto file = parquet::default_reader_properties();
     file.set_page_checksum_verification(true);
     file.enable_buffered_stream();  // else all of a row group's bytes are in memory at a time
@@ -67,11 +90,10 @@ class ParquetTable {
     rows_left_ = reader_->parquet_reader()->metadata()->num_rows();
   }
 
-  /// All rows of the file.
-  void read_file() {
+  void read_all() {
     check_unpack_ratio();
     if (row_values_ > 1) {  // a whole table of lists would have more values than Arrow can count
-      for (auto is_left = true; is_left;) is_left = read_block();
+      for (auto is_left = true; is_left;) is_left = read_next();
       return;
     }
     auto const table = value(reader_->ReadTable(leaves_));
@@ -80,8 +102,7 @@ class ParquetTable {
     check_end();
   }
 
-  /// A block of them. Whether there was one left.
-  auto read_block() -> bool {
+  auto read_next() -> bool {
     if (!blocks_) {
       std::vector<int> groups(static_cast<std::size_t>(reader_->num_row_groups()));
       std::iota(groups.begin(), groups.end(), 0);
@@ -100,14 +121,19 @@ class ParquetTable {
     return true;
   }
 
-  /// The rows that were read since the last time: at least one must have come.
-  [[nodiscard]] auto take() -> Dataset { return columns_.take(); }
-
-  /// Behind the last file. Errors: `invalid_data` where there was no row.
-  void finish() const { columns_.finish(); }
-
- private:
-  using Field = parquet::arrow::SchemaField;
+  /// What Parquet throws for a damaged file is refused as what it returns.
+  template <class Work>
+  auto refusing(Work const& work) const -> decltype(work()) {
+    try {
+      return work();
+    } catch (parquet::ParquetStatusException const& error) {
+      check(error.status());
+      throw;
+    } catch (parquet::ParquetException const& error) {
+      check(arrow::Status::Invalid(error.what()));
+      throw;
+    }
+  }
 
   /// Where the file was changed meanwhile, the error says that, whatever else is wrong.
   void check(arrow::Status const& status) const {
