@@ -15,11 +15,13 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <zlib.h>
@@ -31,7 +33,10 @@
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/csv_type.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/detail/csv_pieces.hpp>
+#include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
+#include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/data/idx.hpp>
 #include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/libsvm.hpp>
@@ -192,30 +197,154 @@ inline auto check_libsvm(BytesView content) -> bool {
   return true;
 }
 
-/// With which a table of float32 and texts, as one is read without them, is read as it was.
+/// With which a table, as one is read by these types or without, is read as it was.
 [[nodiscard]] inline auto types_of(Dataset const& data) -> std::map<std::string, CsvType, std::less<>> {
   std::map<std::string, CsvType, std::less<>> types;
   for (auto const& column : data.columns()) {
-    types.emplace(column.name(), column.is_text() ? CsvType::text : CsvType::float32);
+    auto type = CsvType::float32;
+    if (column.is_text()) {
+      type = CsvType::text;
+    } else if (column.type() == ElementType::float64) {
+      type = CsvType::float64;
+    } else if (column.type() == ElementType::int32) {
+      type = CsvType::int32;
+    } else if (column.type() == ElementType::int64) {
+      type = CsvType::int64;
+    } else if (column.type() == ElementType::uint8) {
+      type = CsvType::boolean;
+    }
+    types.emplace(column.name(), type);
   }
   return types;
 }
 
-/// True if the bytes are a table of CSV.
-inline auto check_csv(BytesView content) -> bool {
+/// The fields of the first line that is read, as far as the text is a table of CSV.
+[[nodiscard]] inline auto first_fields(std::string_view text, char delimiter, std::size_t skip_lines)
+    -> std::vector<std::string> {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  std::vector<std::string> fields;
+  auto is_over = false;
+  auto const field = [&](std::string_view it) {
+    if (!is_over) fields.emplace_back(it);
+  };
+  auto const line = [&] { is_over = true; };
+  detail::CsvScanner scanner{delimiter, skip_lines};
+  scanner.feed(text, field, line);
+  scanner.finish(field, line);
+  return fields;
+}
+
+/// How a table of CSV is read whose first bytes choose that: four for which, by turns, "\0\0\0\0" stands for nothing
+/// but what is so without options.
+struct CsvChoice {
+  static constexpr std::size_t bytes = 4;
+
+  explicit CsvChoice(BytesView choice) {
+    auto const of = [&](std::size_t i) { return std::to_integer<unsigned>(choice[i]); };
+    // A quote and the ends of lines are none.
+    delimiter = of(0) % 2 == 0 ? ',' : std::string_view{";\t| 1-.e"}[of(0) / 2 % 8];
+    header = of(1) % 2 == 0;
+    skip_lines = of(1) / 2 % 4;
+    max_rows = of(1) / 8 % 4;
+    types = of(2);
+    piece_bytes = 1 + of(3) % 16;
+  }
+
+  /// Of column `place`; none where the first field is to tell.
+  [[nodiscard]] auto type(std::size_t place) const -> std::optional<CsvType> {
+    auto const number = (types >> place % 3) % 8;
+    if (number == 0 || number > 6) return std::nullopt;
+    return static_cast<CsvType>(number - 1);
+  }
+
+  char delimiter;
+  bool header;
+  std::size_t skip_lines;
+  std::size_t max_rows;  ///< 0: all.
+  unsigned types;
+  std::size_t piece_bytes;
+};
+
+/// The rows of a file, or why it is refused, read in pieces of so many bytes.
+[[nodiscard]] inline auto rows_of_pieces(std::filesystem::path const& path, CsvOptions const& options,
+                                         std::size_t piece_bytes) -> std::pair<std::optional<Dataset>, std::string> {
+  detail::CsvTable const first{options, "read"};
+  detail::DataFile file{path};
+  detail::CsvPieces pieces{file, {}, 1, options.delimiter, piece_bytes};
+  std::vector<Dataset> parts;
+  std::string problem;
+  auto const all = unless_refused(Errc::invalid_data, [&] {
+    try {
+      for (std::size_t i = 0; auto const piece = pieces.piece(i); ++i) {
+        auto table = first;
+        auto scanner = detail::CsvScanner::from_line(options.delimiter, piece->line_number);
+        table.take_text(piece->text, scanner, true);
+        parts.push_back(table.take());
+      }
+      return detail::join_rows(parts, "join");
+    } catch (Error const& error) {
+      problem = error.happened();
+      throw;
+    }
+  });
+  return {all, problem};
+}
+
+inline void require_same_table(Dataset const& first, Dataset const& again) {
+  require(again.column_names() == first.column_names(), "a table has the same columns after another round");
+  require(again.rows() == first.rows(), "a table has as many rows after another round");
+  for (auto const& column : first.columns()) require_same(column, again.column(column.name()));
+}
+
+/// Small pieces, as threads read them, give what the whole gives. Every line is one of rows here.
+inline void check_csv_pieces(BytesView content, CsvChoice const& choice) {
+  if (!detail::compression_of(text_of(content)).empty()) return;
+  CsvOptions options{.delimiter = choice.delimiter, .header = false};
+  auto const fields = first_fields(text_of(content), choice.delimiter, 0);
+  if (fields.empty()) return;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    options.column_names.push_back(std::to_string(i));
+    options.types.emplace(std::to_string(i), choice.type(i).value_or(CsvType::text));
+  }
+  auto const path = scratch_file().holding(content);
+  auto const [whole, why] = rows_of_pieces(path, options, content.size() + 1);
+  auto const [joined, why_in_pieces] = rows_of_pieces(path, options, choice.piece_bytes);
+  require(why == why_in_pieces, "pieces of a table are refused where the whole is, and for the same");
+  if (whole) require_same_table(*whole, *joined);
+}
+
+/// True if the bytes are a choice of options, and a table of CSV.
+inline auto check_csv(BytesView bytes) -> bool {
+  if (bytes.size() < CsvChoice::bytes) return false;
+  CsvChoice const choice{bytes.first(CsvChoice::bytes)};
+  auto const content = bytes.subspan(CsvChoice::bytes);
+  check_csv_pieces(content, choice);
+
+  CsvOptions options{.delimiter = choice.delimiter, .skip_lines = choice.skip_lines, .header = choice.header};
+  if (choice.max_rows > 0) options.max_rows = choice.max_rows;
+  if (detail::compression_of(text_of(content)).empty()) {  // else its names are not known
+    auto const fields = first_fields(text_of(content), choice.delimiter, choice.skip_lines);
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      if (auto const type = choice.type(i))
+        options.types.emplace(options.header ? fields[i] : std::to_string(i), *type);
+    }
+  }
   auto const& file = scratch_file();
-  auto const data = unless_refused(Errc::invalid_data, [&] { return read_csv(file.holding(content)); });
+  auto const data = unless_refused(Errc::invalid_data, [&] { return read_csv(file.holding(content), options); });
   if (!data) return false;
+  require(choice.max_rows == 0 || data->rows() <= choice.max_rows, "no more rows are read than there may be");
   write_csv(*data, file.path());
-  auto const again = read_csv(file.path(), {.types = types_of(*data)});
-  require(again.column_names() == data->column_names(), "a table has the same columns after another round");
-  for (auto const& column : data->columns()) require_same(column, again.column(column.name()));
+  require_same_table(*data, read_csv(file.path(), {.types = types_of(*data)}));
   return true;
 }
 
+/// Each is a choice of options, and a table.
 [[nodiscard]] inline auto csv_seeds() -> std::vector<Bytes> {
-  return seeds_of({"a,b\n1,x\n2.5,\n", "\xEF\xBB\xBF\"a\"\"b\",\"c\nd\"\r\n-1e-3,\"x,y\"\r\nNA,NaN", "t\r\"\"\rx\r",
-                   "\"\x1F\x8B\",\"(\xB5/\xFD\"\n1,2\n", "\"(\xB5/\xFD\"\n1\n"});
+  using namespace std::string_view_literals;
+  return seeds_of({"\0\0\0\0a,b\n1,x\n2.5,\n"sv, "\0\0\0\1\xEF\xBB\xBF\"a\"\"b\",\"c\nd\"\r\n-1e-3,\"x,y\"\r\nNA,NaN"sv,
+                   "\0\0\0\2t\r\"\"\rx\r"sv, "\0\0\0\3\"\x1F\x8B\",\"(\xB5/\xFD\"\n1,2\n"sv,
+                   "\0\0\0\0\"(\xB5/\xFD\"\n1\n"sv, "\3\1\x0C\4-7\t8\t9\n\"1\"\t20240131\t3\n"sv,
+                   "\1\3\x35\5title\ntrue;2;x\n0;3;\"a\n\"\"b\"\n"sv, "\0\x10\2\6a,b,c\n1,2,3\n4,5,6\n7,8,9\n"sv});
 }
 
 /// True if the bytes are lines of JSON.
