@@ -6,11 +6,13 @@ import shlex
 HERE = pathlib.Path(__file__).parent
 # By the module that is imported.
 PACKAGES = {'pandas': 'pandas', 'pyarrow': 'pyarrow', 'sklearn': 'scikit-learn', 'ray.data': 'ray[data]'}
+# Of pipeline_twin.py, the one that was the fastest first; only with a buffer are rows shuffled, as ours are.
+RAY_SETTINGS = ['large_batches', 'buffer_blocks', 'buffer', 'no_buffer']
 FEATURES = {28: 20, 784: 3, 3072: 2}  # of a row, and how many times as fast as the DataLoader batches of it are to be
 
 
 def describe():
-    return ('reading CSV and Parquet, map_batches, scalers and shuffled batches against pandas, Arrow, Ray Data, scikit-learn, plain '
+    return ('reading CSV, lines of JSON and LIBSVM, and Parquet, map_batches, scalers and shuffled batches against pandas, Arrow, Ray Data, scikit-learn, plain '
             "loops and LibTorch's DataLoader (G8)")
 
 
@@ -65,9 +67,30 @@ def parquet_rows(context, rows, turns):
     gave = [context.program('parquet', 'table.parquet', rows, turns) for _ in range(context.rounds)]
     context.versions['arrow'] = gave[0]['version']
     case = f'read_parquet, {rows} x 10 float32'
-    ours, by_hand = ([each[f'{side}_ms'] for each in gave] for side in ('raytrain', 'by_hand'))
+    ours, by_hand, unverified = ([each[f'{side}_ms'] for each in gave] for side in ('raytrain', 'by_hand', 'unverified'))
     context.row(case, 'rows/s of a core: times that of Arrow by hand', ratios(by_hand, ours), goal=0.95)
+    context.row(case, 'the same, by hand without checksums of pages', ratios(unverified, ours))
     context.row(case, 'rows/s of a core', [1e3 * rows / ms for ms in ours])
+
+
+def lines_rows(context, pythons, rows, turns):
+    tables, files = ('numbers.csv', 'mixed.csv'), ('mixed.jsonl', 'numbers.libsvm')
+    context.program('csv', 'write', *tables, rows)
+    wanted = json.dumps(context.program('lines', 'write', *tables, *files))
+    sides = {'raytrain': lambda _: context.program('lines', 'read', *tables, *files, turns)}
+    twins = {'pyarrow': ('json', 'read_json_lines', files[0]), 'sklearn': ('libsvm', 'read_libsvm', files[1])}
+    for twin, (_, _, file) in twins.items():
+        if twin in pythons:
+            sides[twin] = lambda _, twin=twin, file=file: context.command(pythons[twin], '-B', HERE / 'lines_twin.py', twin, file, turns, wanted)
+    gave = context.in_turns(sides)
+    for twin, (side, reader, _) in twins.items():
+        case = f'{reader}, {rows} rows'
+        our_ms = [each[f'{side}_ms'] for each in gave['raytrain']]
+        if twin in gave:
+            their_ms = [each['ms'] for each in gave[twin]]
+            context.row(case, f'rows/s of a core: times that of {PACKAGES[twin]}', ratios(their_ms, our_ms), goal=1)
+            context.row(case, f'{PACKAGES[twin]}: rows/s of a core', [1e3 * rows / ms for ms in their_ms])
+        context.row(case, 'rows/s of a core', [1e3 * rows / ms for ms in our_ms])
 
 
 def map_rows(context, rows, turns):
@@ -90,7 +113,13 @@ def pipeline_rows(context, pythons, rows):
 
     sides = {'raytrain': lambda _: context.program('pipeline', table, rows)}
     if 'ray.data' in pythons:
-        sides['ray'] = lambda _: context.command(pythons['ray.data'], '-B', HERE / 'pipeline_twin.py', table, rows)
+        def ray(setting):
+            return context.command(pythons['ray.data'], '-B', HERE / 'pipeline_twin.py', table, rows, setting)
+
+        settings = RAY_SETTINGS[:1] if context.quick else RAY_SETTINGS
+        best = min(settings, key=lambda setting: ray(setting)['wall_ms']) if len(settings) > 1 else settings[0]
+        context.versions['ray setting'] = best
+        sides['ray'] = lambda _: ray(best)
     # Ray Data takes half a minute for a round.
     gave = {side: [run(0)] for side, run in sides.items()} if context.quick else context.in_turns(sides)
     case = f'read_csv, fill, scale, encode, shuffled batches: {rows} rows'
@@ -147,13 +176,22 @@ def batch_rows(context, mebibytes):
                     goal=1, direction='lower')
 
 
+def window_rows(context, rows):
+    gave = [context.program('windows', rows) for _ in range(context.rounds)]
+    case = f'the order of an epoch of {rows} rows, shuffled in windows of 65536'
+    context.row(case, 'ns of a core a row', [each['row_ns'] for each in gave], direction='lower')
+    context.row(case, 'peak memory of the process, MiB', [each['peak_mib'] for each in gave], direction='lower')
+
+
 def run(context):
     pythons = find_pythons(context)
     is_check = context.rounds == 1
     turns = 1 if is_check else 3
     csv_rows(context, pythons, 20_000 if is_check else 100_000 if context.quick else 500_000, turns)
     parquet_rows(context, 20_000 if is_check else 500_000 if context.quick else 2_000_000, turns)
+    lines_rows(context, pythons, 20_000 if is_check else 100_000 if context.quick else 200_000, turns)
     map_rows(context, 2_000 if is_check else 20_000, turns)
     pipeline_rows(context, pythons, 20_000 if is_check else 100_000 if context.quick else 500_000)
     scaler_rows(context, pythons, 100_000 if is_check else 500_000 if context.quick else 2_000_000, turns)
     batch_rows(context, 8 if is_check else 16 if context.quick else 128)
+    window_rows(context, 1_000_000 if is_check else 100_000_000 if context.quick else 1_000_000_000)

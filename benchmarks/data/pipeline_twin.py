@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pipeline.cpp does, by Ray Data on all cores:  pipeline_twin.py MIXED ROWS
+"""What pipeline.cpp does, by Ray Data on all cores:  pipeline_twin.py MIXED ROWS SETTING
 
 Ray's own times are apart: what it takes to start, and the pipeline."""
 import json
@@ -14,6 +14,12 @@ os.dup2(2, 1)  # Ray writes there, too
 
 NUMBERS = ['customer', 'count', 'price', 'weight', 'rating']
 TEXTS = ['paid', 'city']
+# Blocks that a table is read as, where not Ray says how many, and how batches are cut. A window to shuffle in is what its documentation
+# advises, since to shuffle all rows takes longer; without one they come as they lie.
+SETTINGS = {'buffer': (None, {'batch_size': 256, 'local_shuffle_buffer_size': 4096}),
+            'buffer_blocks': (len(os.sched_getaffinity(0)), {'batch_size': 256, 'local_shuffle_buffer_size': 4096}),
+            'large_batches': (len(os.sched_getaffinity(0)), {'batch_size': 4096, 'local_shuffle_buffer_size': 8192}),
+            'no_buffer': (len(os.sched_getaffinity(0)), {'batch_size': 256})}
 
 
 def main():
@@ -31,10 +37,10 @@ def main():
     chain = Chain(SimpleImputer(['weight', 'rating'], strategy='mean'), SimpleImputer(['city'], strategy='most_frequent'),
                   StandardScaler(NUMBERS), OneHotEncoder(TEXTS),
                   Concatenator(columns=NUMBERS + TEXTS, output_column_name='features', dtype=numpy.float32, flatten=True))
-    table = ray.data.read_csv(path, convert_options=csv.ConvertOptions(strings_can_be_null=True)).materialize()
+    blocks, batches = SETTINGS[sys.argv[3]]
+    table = ray.data.read_csv(path, override_num_blocks=blocks, convert_options=csv.ConvertOptions(strings_can_be_null=True)).materialize()
     rows, values, squares = 0, 0.0, 0.0
-    # A window to shuffle in is what its documentation advises, since to shuffle all rows takes longer.
-    for batch in chain.fit_transform(table).iter_batches(batch_size=256, batch_format='numpy', local_shuffle_buffer_size=4096):
+    for batch in chain.fit_transform(table).iter_batches(batch_format='numpy', **batches):
         features = batch['features'].astype(float)
         rows += len(features)
         values += features.sum()

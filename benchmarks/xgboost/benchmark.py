@@ -87,6 +87,7 @@ def threads(context, raytrain, rows, rounds):
     context.row(case, 'the same, a column for each feature', over(figures, 'rounds_per_s', 'columns', best))
     context.row(case, 'from rows to stored model, speed over native', over(figures, 'whole_rounds_per_s', 'table', best))
     context.row(case, 'rows mapped from files, from rows to stored model: speed over rows in memory', over(figures, 'whole_rounds_per_s', 'mapped', 'table'))
+    context.row(case, 'the same, and written into the files first', over(figures, 'fed_rounds_per_s', 'mapped', 'table'))
     for matrix in MATRICES:
         context.row(case, f'peak memory over native with {matrix}', over(figures, 'peak_mib', 'table', matrix), direction='lower')
     names = {'table': 'raytrain', 'mapped': 'raytrain, mapped from files', 'columns': 'raytrain, a column for each feature', 'distributed': 'raytrain, distributed', **{name: f'native, {name}' for name in MATRICES}}

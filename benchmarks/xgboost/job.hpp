@@ -58,7 +58,8 @@ inline auto now_s() -> double {
 
 struct Figures {
   int rounds = 0;
-  double whole_s = 0;        ///< From rows in memory to a model in a file.
+  double held_s = 0;         ///< From rows in memory to how they are held, as in files that `materialize` writes.
+  double whole_s = 0;        ///< From rows that are held so to a model in a file.
   double after_first_s = 0;  ///< From the end of the first round, which prepares the others, to the end of the last.
   double exchange_s = 0;     ///< Of that, XGBoost's calls that send, receive or wait for another process.
   double loss = 0;           ///< On the rows trained on, after the last round.
@@ -72,10 +73,11 @@ inline void print(Figures const& figures) {
   }
   auto const round_s = figures.after_first_s / (figures.rounds - 1);
   std::printf(
-      "{\"whole_rounds_per_s\": %.4f, \"rounds_per_s\": %.4f, \"exchange_share\": %.5f, \"peak_mib\": %.2f, "
+      "{\"fed_rounds_per_s\": %.4f, \"whole_rounds_per_s\": %.4f, \"rounds_per_s\": %.4f, \"exchange_share\": %.5f, "
+      "\"peak_mib\": %.2f, "
       "\"loss\": %.9f}\n",
-      figures.rounds / figures.whole_s, 1 / round_s, figures.exchange_s / figures.after_first_s, peak_mib(),
-      figures.loss);
+      figures.rounds / (figures.held_s + figures.whole_s), figures.rounds / figures.whole_s, 1 / round_s,
+      figures.exchange_s / figures.after_first_s, peak_mib(), figures.loss);
 }
 
 }  // namespace job

@@ -65,11 +65,11 @@ auto params(Options const& options) -> raytrain::XGBoostParams {
           .num_boost_round = options.rounds};
 }
 
-auto config(Options const& options) -> raytrain::TrainerConfig<raytrain::XGBoostBackend> {
+auto config(Options const& options, raytrain::Dataset rows) -> raytrain::TrainerConfig<raytrain::XGBoostBackend> {
   return {.scaling = {.num_workers = raytrain::job_environment() ? raytrain::WorkerCount{} : workers,
                       .resources_per_worker = {.cpus = 1}},
           .run = {.name = "job", .storage_path = options.folder, .resume = raytrain::Resume::fresh, .seed = job::seed},
-          .datasets = {{"train", dataset(job::generate(options.rows), options)}},
+          .datasets = {{"train", std::move(rows)}},
           .backend = {.mode = options.training == "distributed" ? raytrain::XGBoostMode::distributed
                                                                 : raytrain::XGBoostMode::automatic}};
 }
@@ -89,7 +89,10 @@ class FirstRound : public raytrain::Callback {
 auto train(Options const& options) -> job::Figures {
   job::Figures figures{.rounds = options.rounds};
   auto const first_round = std::make_shared<FirstRound>();
-  auto settings = config(options);
+  auto rows = job::generate(options.rows);
+  auto const begin_held_s = job::now_s();
+  auto settings = config(options, dataset(std::move(rows), options));
+  figures.held_s = job::now_s() - begin_held_s;
   settings.callbacks = {first_round};
   Trainer trainer{params(options), std::move(settings)};
   auto const begin_s = job::now_s();
@@ -108,7 +111,7 @@ auto train(Options const& options) -> job::Figures {
 /// every other block, so that both kinds are of one training.
 auto cost_of_reports(Options const& options) -> double {
   constexpr int block_rounds = 10;
-  auto settings = config(options);
+  auto settings = config(options, dataset(job::generate(options.rows), options));
   settings.scaling = {.num_workers = 1, .resources_per_worker = {.cpus = workers}};
   auto const boosted = params(options);
   std::vector<double> blocks_s;
