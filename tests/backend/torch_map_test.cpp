@@ -40,7 +40,8 @@ auto noisy_images(TorchBatch const& batch, at::Generator& generator) -> torch::T
 using Noisy = decltype(&noisy_images);
 using Mapped = MappedBatches<TorchBatchRange, Noisy>;
 static_assert(std::input_iterator<Mapped::Iterator> && std::ranges::input_range<Mapped const>);
-static_assert(!BatchFunction<int (*)(int), TorchBatch> && !BatchFunction<std::unique_ptr<int>, TorchBatch>);
+static_assert(!BatchFunction<int (*)(int), TorchBatch, at::Generator&>);
+static_assert(!BatchFunction<std::unique_ptr<int>, TorchBatch, at::Generator&>);
 
 auto train_dataset(std::size_t rows) -> Datasets { return {{"train", small_images(rows)}}; }
 

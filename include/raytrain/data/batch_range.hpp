@@ -13,6 +13,8 @@
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/epoch_order.hpp>
+#include <raytrain/data/mapped_batches.hpp>
+#include <raytrain/data/prefetch_options.hpp>
 
 namespace raytrain {
 
@@ -28,6 +30,8 @@ struct ShardProgress {
 /// Threads: one at a time.
 class BatchRange {
  public:
+  using Mapping = detail::PlainMapping;
+
   /// How an epoch is cut. Global batch k is the samples [begin + k * step, begin + (k + 1) * step) of the epoch's
   /// order, and each shard takes one equal part of it.
   struct Cut {
@@ -84,6 +88,32 @@ class BatchRange {
   /// dataset's name, the epoch and where the batch begins in its order: another one for each batch, that of the first
   /// shard again for padding, and the same after a resume.
   [[nodiscard]] auto seed(std::size_t index) const noexcept -> std::uint64_t;
+
+  /// What `f(batch)`, or `f(batch, seed)`, returns for each batch, in their order, made in threads ahead of the loop:
+  ///
+  ///     auto const prepared = [](raytrain::Batch const& batch, std::uint64_t seed) {
+  ///       std::vector<float> images(batch.size() * 784);
+  ///       batch.gather("image", std::span{images});
+  ///       add_noise(images, std::mt19937_64{seed});
+  ///       return images;
+  ///     };
+  ///     for (auto images : shard.batches({.batch_size = 64}).map(prepared, {.threads = 2})) { ... }
+  ///
+  /// The shard's position is that behind the batch whose result the loop was handed last, whatever was made ahead.
+  /// `seed` is that of the batch: what `f` draws by it is the same with any number of threads, none too, and after a
+  /// resume; with `ScalingConfig::virtual_shards` with any number of workers.
+  ///
+  /// Threads: each calls a copy of `f`, all at the same time: what it refers to must bear that.
+  /// Errors:  what `f` throws comes out of the loop in the place of its batch. `invalid_config` for options out of
+  ///          range.
+  template <BatchFunction<Batch, std::uint64_t> F>
+  [[nodiscard]] auto map(F f, PrefetchOptions const& options = {}) const -> MappedBatches<BatchRange, F> {
+    static_assert(
+        BatchFunction<F const, Batch, std::uint64_t>,
+        "raytrain: what map() calls is const, for each thread has a copy of it, and which one gets a batch is "
+        "open; random numbers come from its second parameter, a std::uint64_t");
+    return {*this, std::move(f), options};
+  }
 
  private:
   /// The samples that batch `index` is of.

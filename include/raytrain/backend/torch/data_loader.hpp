@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/backend/torch/mapped_batches.hpp>
 #include <raytrain/backend/torch/torch_shard.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/data/prefetch_options.hpp>

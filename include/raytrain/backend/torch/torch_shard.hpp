@@ -13,7 +13,7 @@
 
 #include <raytrain/backend/torch/detail/device_copies.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
-#include <raytrain/backend/torch/mapped_batches.hpp>
+#include <raytrain/backend/torch/detail/torch_mapping.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/shard_position.hpp>
@@ -22,6 +22,7 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
+#include <raytrain/data/mapped_batches.hpp>
 #include <raytrain/data/prefetch_options.hpp>
 
 namespace raytrain {
@@ -91,6 +92,7 @@ class TorchBatch {
 class TorchBatchRange {
  public:
   using Batch = TorchBatch;
+  using Mapping = detail::TorchMapping;
 
   class Iterator {
    public:
@@ -165,10 +167,10 @@ class TorchBatchRange {
   /// Threads: each calls a copy of `f`, all at the same time: what it refers to must bear that.
   /// Errors:  what `f` throws comes out of the loop in the place of its batch. `invalid_config` for options out of
   ///          range.
-  template <BatchFunction<TorchBatch> F>
+  template <BatchFunction<TorchBatch, at::Generator&> F>
   [[nodiscard]] auto map(F f, PrefetchOptions const& options = {}) const -> MappedBatches<TorchBatchRange, F> {
     static_assert(
-        BatchFunction<F const, TorchBatch>,
+        BatchFunction<F const, TorchBatch, at::Generator&>,
         "raytrain: what map() calls is const, for each thread has a copy of it, and which one gets a batch is "
         "open; random numbers come from its second parameter, an at::Generator&");
     return {*this, std::move(f), options};

@@ -1,54 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <torch/torch.h>
-
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include <raytrain/backend/torch/detail/batch_thread.hpp>
-#include <raytrain/backend/torch/detail/own_default_generator.hpp>
-#include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/data/batch.hpp>
 #include <raytrain/data/ordered_prefetch.hpp>
 #include <raytrain/data/prefetch_options.hpp>
 
 namespace raytrain {
 
-/// What `TorchBatchRange::map` makes something of each batch with.
-template <class F, class Batch>
+/// What `map` of a range of batches makes something of each batch with. From `Random` it may take its random numbers.
+template <class F, class Batch, class Random>
 concept BatchFunction = std::copy_constructible<F> &&
-    (std::invocable<F&, Batch const&> || std::invocable<F&, Batch const&, at::Generator&>);
+    (std::invocable<F&, Batch const&> || std::invocable<F&, Batch const&, Random>);
 
 namespace detail {
 
-template <class Batch, BatchFunction<Batch> F>
-[[nodiscard]] auto call_on_batch(F& function, Batch const& batch, at::Generator& generator) {
+template <class Random, class Batch, BatchFunction<Batch, Random> F>
+[[nodiscard]] auto call_on_batch(F& function, Batch const& batch, Random random) {
   if constexpr (std::invocable<F&, Batch const&>) {
     return function(batch);
   } else {
-    return function(batch, generator);
+    return function(batch, random);
   }
 }
 
+/// How `BatchRange::map` calls a function; the ranges of backends have other ways.
+struct PlainMapping {
+  /// Lives in each thread while it calls the function.
+  struct Thread {};
+
+  /// Before there are threads.
+  static void prepare() noexcept {}
+
+  /// Lives while the loop waits for a result, or makes it.
+  template <class Range>
+  [[nodiscard]] static auto wait(Range const& /*range*/) noexcept -> Thread {
+    return {};
+  }
+
+  template <class Range>
+  [[nodiscard]] static auto rows(Range const& range, std::size_t index) -> Batch {
+    return range[index];
+  }
+
+  template <class Range, class F>
+  [[nodiscard]] static auto call(F& function, Range const& range, Batch const& rows, std::size_t index) {
+    return call_on_batch<std::uint64_t>(function, rows, range.seed(index));
+  }
+};
+
 }  // namespace detail
 
-/// What a function makes of the batches of a `TorchBatchRange`, in their order: an input range, which a loop goes
-/// through once at a time. Made by `TorchBatchRange::map`.
+/// What a function makes of the batches of a range, in their order: an input range, which a loop goes through once at a
+/// time. Made by `BatchRange::map` or `TorchBatchRange::map`.
 ///
 /// Threads: one at a time; it must stay where it is while a loop goes through it.
 /// Cancel:  a loop that is left, by an exception too, waits for the calls that are running, and no others begin.
-template <class Range, BatchFunction<typename Range::Batch> F>
+template <class Range, class F>
 class MappedBatches {
+  using Mapping = typename Range::Mapping;
   struct Loop;
 
  public:
-  using Result = decltype(detail::call_on_batch(std::declval<F&>(), std::declval<typename Range::Batch const&>(),
-                                                std::declval<at::Generator&>()));
+  using Result = decltype(Mapping::call(std::declval<F&>(), std::declval<Range const&>(), std::declval<Batch const&>(),
+                                        std::size_t{}));
   static_assert(std::move_constructible<Result>,
                 "raytrain: what map() calls must return something that can be moved, for the loop to take");
 
@@ -107,9 +129,9 @@ class MappedBatches {
         own.emplace(range.function_);
         return;
       }
-      detail::OwnDefaultGenerator::prepare();
+      Mapping::prepare();
       prefetch.emplace(range.size(), range.options_, [&mapped](auto const& run) {
-        detail::BatchThread const thread;
+        [[maybe_unused]] typename Mapping::Thread const thread{};
         auto function = mapped.function_;
         run([&](std::size_t number) { return mapped.make(function, number); });
       });
@@ -123,7 +145,7 @@ class MappedBatches {
     }
 
     auto next() -> Made {
-      detail::InPhase const makes_data{range.batches_.timer(), detail::StepTimer::Phase::data};
+      [[maybe_unused]] auto const waits = Mapping::wait(range.batches_);
       return prefetch ? prefetch->take() : range.make(*own, index);
     }
 
@@ -136,11 +158,8 @@ class MappedBatches {
   };
 
   auto make(F& function, std::size_t index) const -> Made {
-    detail::BatchScope scope{batches_.seed(index)};
-    auto rows = batches_[index].rows();
-    // Without the timer: all of this is data, whatever the function does behind its columns.
-    typename Range::Batch const batch{rows};
-    return {detail::call_on_batch(function, batch, scope.generator()), std::move(rows)};
+    auto rows = Mapping::rows(batches_, index);
+    return {Mapping::call(function, batches_, rows, index), std::move(rows)};
   }
 
   Range batches_;
