@@ -88,6 +88,7 @@ with tempfile.TemporaryDirectory() as scratch:
         write_arrow(folder / f'{name}.arrow', pyarrow.table(columns))
     twice = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=['x', 'x'])
     pyarrow.parquet.write_table(twice, folder / 'twice.parquet')
+    pyarrow.parquet.write_table(pyarrow.table({'': [1, 2]}), folder / 'nameless.parquet')
     write_arrow(folder / 'twice.arrow', twice)
     types = pyarrow.table(FILES['types'])
     write_arrow(folder / 'types.arrows', types)

@@ -132,6 +132,12 @@ TEST_CASE("what no column can be is refused, and the error names file, column an
   check_contains(thrown_error([&] { return read_parquet(pipe); }), "pipe.parquet': it is not a regular file");
 }
 
+TEST_CASE("a column without a name is refused with its file") {
+  auto const refusal = thrown_error([] { return read_parquet(of_python("nameless.parquet")); });
+  check_contains(refusal, "invalid_data: reading Parquet file '");
+  check_contains(refusal, "nameless.parquet': a column has no name");
+}
+
 TEST_CASE("a file that is cut off or is none is refused with its name") {
   TemporaryFolder const folder;
   auto const whole = of_python("types.parquet");

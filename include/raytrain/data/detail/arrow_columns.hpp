@@ -107,6 +107,10 @@ class ArrowColumns {
       }
     }
     for (auto const& name : kept) {
+      if (name.empty()) {
+        throw Error{Errc::invalid_data, "reading " + what_, "a column has no name",
+                    fmt::format("name those that are to be read by {}::columns", options_)};
+      }
       places_.push_back(place_of(name, options_ + "::columns names"));
       if (left_over.erase(name) == 0) refuse_twice(options_ + "::columns", name);
       auto const type = types_.find(name);
