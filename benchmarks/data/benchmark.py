@@ -7,7 +7,7 @@ HERE = pathlib.Path(__file__).parent
 # By the module that is imported.
 PACKAGES = {'pandas': 'pandas', 'pyarrow': 'pyarrow', 'sklearn': 'scikit-learn', 'ray.data': 'ray[data]'}
 # Of pipeline_twin.py, the one that was the fastest first; only with a buffer are rows shuffled, as ours are.
-RAY_SETTINGS = ['large_batches', 'buffer_blocks', 'buffer', 'no_buffer']
+RAY_SETTINGS = ['buffer_blocks', 'large_batches', 'no_buffer', 'buffer']
 FEATURES = {28: 20, 784: 3, 3072: 2}  # of a row, and how many times as fast as the DataLoader batches of it are to be
 
 
