@@ -18,7 +18,7 @@
 
 #include <raytrain/collective/cuda/detail/device_reduction.hpp>
 #include <raytrain/collective/cuda/detail/reduce_elements.hpp>
-#include <raytrain/collective/detail/reduce.hpp>
+#include <raytrain/collective/detail/combine.hpp>
 
 // What a handle points to --------------------------------------------------------------------------------------------
 

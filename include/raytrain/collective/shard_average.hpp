@@ -10,12 +10,13 @@
 #include <vector>
 
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/detail/combine.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
-#include <raytrain/core/shard_position.hpp>
+#include <raytrain/core/shard_turn.hpp>
 
 namespace raytrain {
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <type_traits>
 
+#include <raytrain/collective/detail/combine.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include <raytrain/collective/cuda/detail/device_reduction.hpp>
-#include <raytrain/collective/detail/reduce.hpp>
+#include <raytrain/collective/detail/combine.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/float16.hpp>
