@@ -86,7 +86,7 @@ auto options_of(int argc, char** argv) -> Options {
                  "exchange gradients while the backward computes others: ModelOptions::overlap")
       ->check(CLI::IsMember({"off", "on", "measured"}))
       ->excludes(virtual_shards);
-  app.add_flag("--augment", options.augment, "train on images that are moved, mirrored and noisy by random");
+  app.add_flag("--augment", options.augment, "train on images that are randomly shifted, mirrored and given noise");
   app.add_option("--data-threads", options.data_threads,
                  "threads of each worker that prepare batches ahead: TorchBatchRange::map; 0: none")
       ->check(between(0, 64));

@@ -132,9 +132,9 @@ struct ScalingConfig {
   int virtual_shards = 0;
   Reduction reduction = Reduction::automatic;  ///< Between hosts; on one host values are combined in rank order.
   /// A collective of your own for workers that are threads, as `[](WorldSize size, WaitLimits limits) -> Collectives`:
-  /// the group of a world of `size` workers, and what makes each one's collective, on its own thread. What either
-  /// throws ends the run as a worker's failure does. Empty: `local_collectives`, raytrain's own. Other workers have the
-  /// collectives of their launch.
+  /// the group of a world of `size` workers, and what makes each one's collective, on its own thread. What the former
+  /// throws ends `fit()`; what the latter throws is that worker's failure. Empty: `local_collectives`, raytrain's own.
+  /// Other workers have the collectives of their launch.
   MakeCollectives collectives{};
   bool pin_cpus = false;  ///< Binds worker r to cores r * cpus ... of this process's cores, wrapping around.
 

@@ -25,7 +25,7 @@ enum class Errc : std::uint16_t {
   corrupt_checkpoint = 7,  ///< A checkpoint whose bytes are not those that were committed.
   foreign_run = 8,         ///< A run, or a checkpoint, of another program, backend or report, or by a newer raytrain.
   rank_mismatch = 9,       ///< Ranks that should do the same thing did different things.
-  worker_failed = 10,      ///< A worker ended by an exception or was lost.
+  worker_failed = 10,      ///< A worker was lost or cannot start; also `TrainingFailed` itself.
   bad_message = 11,        ///< Bytes that are not a message of this protocol version.
   backend = 12,            ///< A library underneath (LibTorch, MPI, ...) reported an error.
   timed_out = 13,          ///< Something did not come within the time that the configuration allows for it.

@@ -15,7 +15,7 @@
 
 namespace raytrain {
 
-/// What `map` of a range of batches makes something of each batch with. From `Random` it may take its random numbers.
+/// A function for `map` of a range of batches: `f(batch)`, or `f(batch, random)` with random numbers from a `Random`.
 template <class F, class Batch, class Random>
 concept BatchFunction = std::copy_constructible<F> &&
     (std::invocable<F&, Batch const&> || std::invocable<F&, Batch const&, Random>);

@@ -19,8 +19,8 @@ struct ParquetOptions {
   /// what they cannot hold, and have NaN where a value is missing; whole numbers must hold each value.
   std::map<std::string, ElementType, std::less<>> types{};
   /// `read_parquet` refuses a file whose columns take more than 64 MiB and more than so many times its size, as its
-  /// footer counts them: one does that is made to fill the memory, and one of rows that are very much alike. Blocks of
-  /// it are read.
+  /// footer counts them. A file that is made to fill the memory does, and so does one of rows that are very much alike:
+  /// `parquet_blocks` reads both.
   std::size_t max_unpack_ratio = 200;
 };
 

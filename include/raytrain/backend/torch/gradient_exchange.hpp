@@ -64,7 +64,7 @@ class GradientExchange {
   /// let their parameters drift apart, of which there is a warning.
   ///
   /// Every worker makes the same calls of `collective`, which knows the number of workers. It is called for each bucket
-  /// of a backward that averages, in their order; in a world of one, too.
+  /// of a backward that averages, without `ModelOptions::overlap` in their order; in a world of one, too.
   /// Errors: what it throws, the backward throws.
   virtual void exchange(GradientBucket const& bucket, Collective& collective) = 0;
 

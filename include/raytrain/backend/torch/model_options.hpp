@@ -26,7 +26,7 @@ enum class Overlap : std::uint8_t {
 /// How a model that `TorchContext::prepare_model` prepares is trained. The same on every rank. That each worker keeps
 /// its gradients is no choice here: its model would be another one, for which there is `prepare_local_model`.
 struct ModelOptions {
-  /// Averages the gradients; null: they are summed as they are, in rank order, by one operation for each of their
+  /// Averages the gradients; null: `Collective::all_reduce` does, by one operation for each of their
   /// types. Made by each worker for each model, as of `compressed(Compression::bf16)`.
   std::shared_ptr<GradientExchange> exchange{};
   /// How many bytes of gradients `exchange`, or `overlap`, has at a time: a bucket ends behind the first parameter with

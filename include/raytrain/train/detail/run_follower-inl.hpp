@@ -45,8 +45,9 @@ RAYTRAIN_INLINE RunFollower::RunFollower(Job& job, Plan plan)
       plan_{std::move(plan)},
       executor_{plan_.fit.clock},
       events_{executor_, event_capacity},
-      seat_{plan_.connect({.on_message = [this](ControllerMessage message) { events_.push(Event{std::move(message)}); },
-                           .on_lost = [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); }})} {
+      connection_{
+          plan_.connect({.on_message = [this](ControllerMessage message) { events_.push(Event{std::move(message)}); },
+                         .on_lost = [this](std::string why) { events_.push(Event{Lost{std::move(why)}}); }})} {
   connect_worker(Attempt{});
 }
 
@@ -86,7 +87,7 @@ RAYTRAIN_INLINE void RunFollower::leave_job() noexcept {
                            "checkpoint\n"});
   }
   job_.end_worker();
-  seat_->end();
+  connection_->end();
   writer_.reset();
 }
 
@@ -100,11 +101,11 @@ RAYTRAIN_INLINE void RunFollower::take(Event& event) {
     return;
   }
   if (auto const* const request = std::get_if<StopRequest>(&event)) {
-    (void)seat_->send(*request);  // this process was asked
+    (void)connection_->send(*request);  // this process was asked
     return;
   }
   if (std::holds_alternative<Preempted>(event)) {
-    (void)seat_->send(Preempted{job_.rank(), link_->attempt()});
+    (void)connection_->send(Preempted{job_.rank(), link_->attempt()});
     return;
   }
   std::visit([this](auto& what) { on(what); }, std::get<ControllerMessage>(event));
@@ -116,7 +117,7 @@ RAYTRAIN_INLINE void RunFollower::on(Begin& begin) {
   } catch (...) {
     Failed failed{current_error().with_origin(job_.rank(), this_host().hostname)};
     failed.attempt = begin.attempt;
-    (void)seat_->send(failed);
+    (void)connection_->send(failed);
   }
 }
 
@@ -127,7 +128,7 @@ RAYTRAIN_INLINE void RunFollower::on(Stop const& stop) {
 
 RAYTRAIN_INLINE void RunFollower::connect_worker(Attempt attempt) {
   link_.emplace(
-      job_.placement(), [this](WorkerMessage message) { (void)seat_->send(message); }, attempt);
+      job_.placement(), [this](WorkerMessage message) { (void)connection_->send(message); }, attempt);
 }
 
 RAYTRAIN_INLINE void RunFollower::open_run(Begin const& begin) {

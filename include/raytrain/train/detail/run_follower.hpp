@@ -122,7 +122,7 @@ class RunFollower {
   Plan plan_;
   Executor executor_;
   Channel<Event> events_;
-  std::unique_ptr<ControllerConnection> seat_;
+  std::unique_ptr<ControllerConnection> connection_;
   std::optional<WorkerLink> link_;          // of the present attempt
   std::shared_ptr<CheckpointStore> store_;  // none before its worker begins
   std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.fit.run.checkpoint);
