@@ -441,7 +441,8 @@ TEST_CASE("a model that registers none of its layers is warned of once, and one 
     });
     CHECK(warnings_with(result, "model 1 has no parameter") == 0);
     CHECK(warnings_with(result,
-                        "model 2 has no parameter, so that nothing of it is trained or saved; if it has layers, give "
+                        "model 2 has no parameter, and no buffer, so that nothing of it is trained or saved; if it has "
+                        "layers, give "
                         "each to register_module() in its constructor") == 1);
     CHECK(warnings_with(result, "model 3 has no parameter") == 1);
   }

@@ -214,3 +214,15 @@ TEST_CASE("gradients of 16 bits are refused with virtual shards, since workers w
   CHECK_THROWS_WITH_AS((void)trainer.fit(),
                        doctest::Contains("parameter 'w' is BFloat16, in a run of 2 virtual shards"), TrainingFailed);
 }
+
+TEST_CASE("a parameter of 16 bits without elements does no harm to an exchange") {
+  struct Net : torch::nn::Module {
+    torch::Tensor none = register_parameter("none", torch::zeros({0}, torch::kBFloat16));
+    torch::Tensor w = register_parameter("w", torch::zeros({4}, torch::kBFloat16));
+  };
+  run_once({.workers = 2}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Net{}; }, {.exchange = adaptive_sum()});
+    (model->w.sum() + model->none.sum()).backward();
+    CHECK(model->w.grad().defined());
+  });
+}

@@ -233,7 +233,9 @@ RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimize
   };
   try {
     torch_call(attempted, [&] {
-      count_by_names(index, optimizer, parameters, attempted);
+      if (count_by_names(index, optimizer, parameters, attempted) && !keeps_shapes(own)) {
+        refuse("the parameters have another order in this optimizer, and its state may be one of all of them");
+      }
       if (auto text = states_of_one(index, optimizer, parameters); !text.empty()) refuse(std::move(text));
       if (auto* const sharded = dynamic_cast<ShardedOptimizer*>(&optimizer)) {
         if (stored != own && !stored.empty()) refuse({});

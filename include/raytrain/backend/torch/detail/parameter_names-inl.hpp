@@ -31,21 +31,29 @@ constexpr auto parameters_key = "parameters";
 RAYTRAIN_TORCH_INLINE auto parameter_names(torch::optim::Optimizer const& optimizer,
                                            std::map<std::string, torch::nn::Module const*> const& models)
     -> ParameterNames {
-  std::unordered_map<c10::TensorImpl const*, std::string> known;
+  using Known = std::unordered_map<c10::TensorImpl const*, std::string>;
+  auto const names_by = [&](Known const& known) -> ParameterNames {
+    ParameterNames names;
+    for (auto const& group : optimizer.param_groups()) {
+      for (auto const& parameter : group.params()) {
+        auto const name = known.find(parameter.unsafeGetTensorImpl());
+        if (name == known.end()) return {};
+        names.push_back(name->second);
+      }
+    }
+    return names;
+  };
+  Known of_all;
   for (auto const& [model, module] : models) {
+    Known own;
     for (auto const& item : module->named_parameters()) {
-      known.try_emplace(item.value().unsafeGetTensorImpl(), model + "." + item.key());
+      own.try_emplace(item.value().unsafeGetTensorImpl(), model + "." + item.key());
     }
+    // Another model of the state may have some of them as well, and need not be there when they are loaded.
+    if (auto names = names_by(own); !names.empty()) return names;
+    of_all.merge(own);
   }
-  ParameterNames names;
-  for (auto const& group : optimizer.param_groups()) {
-    for (auto const& parameter : group.params()) {
-      auto const name = known.find(parameter.unsafeGetTensorImpl());
-      if (name == known.end()) return {};
-      names.push_back(name->second);
-    }
-  }
-  return names;
+  return names_by(of_all);
 }
 
 RAYTRAIN_TORCH_INLINE void add_parameter_names(TensorMetadata& metadata, ParameterNames const& names) {
@@ -101,7 +109,12 @@ RAYTRAIN_TORCH_INLINE auto differing_names(NamedPlaces const& stored, NamedPlace
       found.push_back(fmt::format("'{}' is not there", name));
       continue;
     }
-    for (std::size_t i = 0; i < std::min(places.size(), there->second.size()); ++i) {
+    if (places.size() != there->second.size()) {
+      found.push_back(fmt::format("'{}' is there {} times, and {} times in this optimizer", name, there->second.size(),
+                                  places.size()));
+      continue;
+    }
+    for (std::size_t i = 0; i < places.size(); ++i) {
       if (places[i].group == there->second[i].group) continue;
       found.push_back(fmt::format("'{}' is in group {} there and in group {} of this optimizer", name,
                                   there->second[i].group, places[i].group));
@@ -120,10 +133,10 @@ RAYTRAIN_TORCH_INLINE auto differing_names(NamedPlaces const& stored, NamedPlace
   return found;
 }
 
-RAYTRAIN_TORCH_INLINE void count_by_names(TensorIndex& index, torch::optim::Optimizer const& optimizer,
-                                          ParameterNames const& names, std::string_view attempted) {
+RAYTRAIN_TORCH_INLINE auto count_by_names(TensorIndex& index, torch::optim::Optimizer const& optimizer,
+                                          ParameterNames const& names, std::string_view attempted) -> bool {
   auto const there = take_parameter_names(index.metadata, attempted);
-  if (there.empty() || names.empty()) return;
+  if (there.empty() || names.empty()) return false;
   std::vector<std::size_t> stored_sizes;
   for (auto size = index.metadata.end();
        (size = index.metadata.find(fmt::format("group.{}.params", stored_sizes.size()))) != index.metadata.end();) {
@@ -131,14 +144,15 @@ RAYTRAIN_TORCH_INLINE void count_by_names(TensorIndex& index, torch::optim::Opti
   }
   std::vector<std::size_t> own_sizes;
   for (auto const& group : optimizer.param_groups()) own_sizes.push_back(group.params().size());
-  if (stored_sizes.size() != own_sizes.size()) return;  // which LibTorch refuses
+  if (stored_sizes.size() != own_sizes.size()) return false;  // which LibTorch refuses
   auto const stored = places_of(there, stored_sizes);
   auto const own = places_of(names, own_sizes);
   if (auto const found = differing_names(stored, own); !found.empty()) {
     throw Error{Errc::backend, std::string{attempted},
                 fmt::format("its parameters are others: {}", fmt::join(found, ", ")), state_remedy};
   }
-  if (stored_sizes != own_sizes) return;  // and so it does here
+  if (stored_sizes != own_sizes) return false;  // and so it does here
+  if (there == names) return false;
   std::map<std::size_t, std::size_t> numbers;
   for (auto const& [name, places] : stored) {
     for (std::size_t i = 0; i < places.size(); ++i) numbers[places[i].number] = own.at(name).at(i).number;
@@ -152,6 +166,7 @@ RAYTRAIN_TORCH_INLINE void count_by_names(TensorIndex& index, torch::optim::Opti
   TensorMetadata metadata;
   for (auto& [name, value] : index.metadata) metadata.emplace(renumbered(name), std::move(value));
   index.metadata = std::move(metadata);
+  return true;
 }
 
 }  // namespace raytrain::detail

@@ -18,8 +18,8 @@ namespace raytrain::detail {
 /// In the order of an optimizer's groups; empty where they are not known.
 using ParameterNames = std::vector<std::string>;
 
-/// As the models call the optimizer's parameters, by the models' names: "model.fc.weight". Empty unless each of them is
-/// a model's.
+/// As the models call the optimizer's parameters, by the models' names: "model.fc.weight"; by the first model that has
+/// all of them, if there is one. Empty unless each of them is a model's.
 [[nodiscard]] auto parameter_names(torch::optim::Optimizer const& optimizer,
                                    std::map<std::string, torch::nn::Module const*> const& models) -> ParameterNames;
 
@@ -27,12 +27,12 @@ using ParameterNames = std::vector<std::string>;
 void add_parameter_names(TensorMetadata& metadata, ParameterNames const& names);
 
 /// Counts a file's parameters as the optimizer does, whose parameters have these names; by their names, which it takes
-/// out of the metadata. Changes no numbers where names are known of one of both alone.
+/// out of the metadata. Changes no numbers where names are known of one of both alone. Whether it has changed some.
 ///
 /// Errors: `backend` for other names, which are listed, and for a parameter that is in another group;
 ///         `corrupt_checkpoint` for names that are none. `attempted` begins the message.
-void count_by_names(TensorIndex& index, torch::optim::Optimizer const& optimizer, ParameterNames const& names,
-                    std::string_view attempted);
+[[nodiscard]] auto count_by_names(TensorIndex& index, torch::optim::Optimizer const& optimizer,
+                                  ParameterNames const& names, std::string_view attempted) -> bool;
 
 }  // namespace raytrain::detail
 

@@ -125,11 +125,12 @@ RAYTRAIN_TORCH_INLINE auto PreparedModels::leave(torch::nn::Module const& module
 
 RAYTRAIN_TORCH_INLINE void PreparedModels::check_has_parameter(torch::nn::Module const& module,
                                                                std::uint16_t number) const {
-  if (worker_.collective.rank() != Rank{0} || !module.parameters().empty()) return;
-  worker_.warn(fmt::format(
-      "model {} has no parameter, so that nothing of it is trained or saved; if it has layers, give each to "
-      "register_module() in its constructor: fc = register_module(\"fc\", torch::nn::Linear{{784, 10}})",
-      number));
+  if (worker_.collective.rank() != Rank{0} || !module.parameters().empty() || !module.buffers().empty()) return;
+  worker_.warn(
+      fmt::format("model {} has no parameter, and no buffer, so that nothing of it is trained or saved; if it has "
+                  "layers, give each to "
+                  "register_module() in its constructor: fc = register_module(\"fc\", torch::nn::Linear{{784, 10}})",
+                  number));
 }
 
 RAYTRAIN_TORCH_INLINE void PreparedModels::share_state(torch::nn::Module const& module, std::uint16_t number) {
