@@ -89,6 +89,10 @@ with tempfile.TemporaryDirectory() as scratch:
     twice = pyarrow.Table.from_arrays([pyarrow.array([1]), pyarrow.array([2])], names=['x', 'x'])
     pyarrow.parquet.write_table(twice, folder / 'twice.parquet')
     pyarrow.parquet.write_table(pyarrow.table({'': [1, 2]}), folder / 'nameless.parquet')
+    many = [f'number {i}' for i in range(30_000)]
+    for name, texts, rows in [('long_texts', ['x' * 20_000] * 20_000, 20_000), ('many_texts', many, 20_000), ('one_group', many, 30_000)]:
+        pyarrow.parquet.write_table(pyarrow.table({'t': texts}), folder / f'{name}.parquet', row_group_size=rows, compression='zstd')
+    pyarrow.parquet.write_table(pyarrow.table({'x': [['a', 'b']] * 5}), folder / 'texts_in_lists_of_groups.parquet', row_group_size=2)
     write_arrow(folder / 'twice.arrow', twice)
     types = pyarrow.table(FILES['types'])
     write_arrow(folder / 'types.arrows', types)

@@ -111,6 +111,7 @@ TEST_CASE("what no column can be is refused, and the error names file, column an
   check_contains(refused("no_list.parquet"), "column 'x': 1 lists are missing");
   check_contains(refused("empty_lists.parquet"), "column 'x': a list is empty");
   check_contains(refused("texts_in_lists.parquet"), "column 'x': it has lists of texts");
+  check_contains(refused("texts_in_lists_of_groups.parquet"), "column 'x': it has lists of texts");
   check_contains(refused("structs.parquet"), "column 'x': no column is made of Arrow's type struct");
   check_contains(refused("no_rows.parquet"), "there are no rows");
   check_contains(refused("types.parquet", {.types = {{"city", ElementType::float32}}}),
@@ -375,6 +376,46 @@ TEST_CASE("a small file of very many rows is read in blocks, and as a whole only
   check_contains(thrown_error([&] { return read_parquet(path, {.columns = {"x"}}); }), "unpack to 71303168");
   write_parquet(block, path);
   CHECK(read_parquet(path).rows() == each);
+}
+
+TEST_CASE("a small file of equal long texts takes one of them, as a whole and in blocks") {
+  auto const path = of_python("long_texts.parquet");
+  CHECK(fs::file_size(path) < 1'000);
+  auto const before = arrow::default_memory_pool()->total_bytes_allocated();
+  auto const check = [](Dataset const& data) {
+    REQUIRE(data.column("t").categories().size() == 1);
+    CHECK(data.column("t").categories()[0] == std::string(20'000, 'x'));
+    return data.rows();
+  };
+  CHECK(check(read_parquet(path)) == 20'000);
+  std::size_t rows = 0;
+  for (auto const& block : parquet_blocks(path, {}, 7'000)) rows += check(block);
+  CHECK(rows == 20'000);
+  CHECK(arrow::default_memory_pool()->total_bytes_allocated() - before < 20'000'000);  // twice 400'000'000 of texts
+}
+
+TEST_CASE("texts of several row groups and blocks come as they were written") {
+  auto const check = [](Dataset const& data, std::size_t first) {
+    auto const found = texts(data, "t");
+    for (std::size_t row = 0; row < found.size(); ++row) REQUIRE(found[row] == fmt::format("number {}", first + row));
+    return found.size();
+  };
+  auto const path = of_python("many_texts.parquet");
+  CHECK(check(read_parquet(path), 0) == 30'000);
+  std::size_t rows = 0;
+  for (auto const& block : parquet_blocks(path, {}, 20'000)) rows += check(block, rows);
+  CHECK(rows == 30'000);
+}
+
+TEST_CASE("blocks of few rows do not each take the texts of all rows") {
+  auto const before = arrow::default_memory_pool()->total_bytes_allocated();
+  std::size_t rows = 0;
+  for (auto const& block : parquet_blocks(of_python("one_group.parquet"), {}, 100)) {
+    REQUIRE(block.column("t").text(0) == fmt::format("number {}", rows));
+    rows += block.rows();
+  }
+  CHECK(rows == 30'000);
+  CHECK(arrow::default_memory_pool()->total_bytes_allocated() - before < 30'000'000);  // 300 blocks, 400'000 of texts
 }
 
 TEST_CASE("what a model says of each block of a Parquet file becomes another one, row by row") {

@@ -31,10 +31,11 @@ namespace raytrain::detail {
 /// Makes columns of Parquet files, one file after the other.
 class ParquetTable {
  public:
-  /// `rows`: of a block, at most.
-  explicit ParquetTable(ParquetOptions options, std::size_t rows = std::size_t{1} << 20U)
+  /// `rows`: of a block, at most; unset where files are read as a whole.
+  explicit ParquetTable(ParquetOptions options, std::optional<std::size_t> rows = {})
       : columns_{"ParquetOptions", std::move(options.columns), std::move(options.types)},
-        block_rows_{std::min<std::size_t>(rows, std::size_t{1} << 30U)},
+        is_whole_{!rows},
+        block_rows_{std::min(rows.value_or(std::size_t{1} << 20U), std::size_t{1} << 30U)},
         most_unpack_ratio_{std::max<std::uint64_t>(options.max_unpack_ratio, 1)} {}
 
   /// The next rows are of this file.
@@ -77,6 +78,7 @@ class ParquetTable {
         arrow::TimeUnit::MICRO);  // nanoseconds would overflow from the year 2262 on
     parquet::arrow::FileReaderBuilder builder;
     check(builder.OpenFile(path.string(), /*memory_map=*/false, file));
+    read_texts_once(*builder.raw_reader()->metadata(), columns);
     builder.properties(columns);
     reader_ = value(builder.Build());
     columns_.begin_file(names(), what_);
@@ -88,6 +90,28 @@ class ParquetTable {
     reader_->set_batch_size(
         static_cast<std::int64_t>(std::clamp<std::size_t>(most_values / row_values_, 1, block_rows_)));
     rows_left_ = reader_->parquet_reader()->metadata()->num_rows();
+  }
+
+  /// Of texts that are alike Arrow's dictionary then has one. It holds 2 GiB, grows up to the end of the file, and is
+  /// copied for each block: columns that have more in the file are read text by text. So are lists, whose texts are
+  /// refused.
+  void read_texts_once(parquet::FileMetaData const& file, parquet::ArrowReaderProperties& columns) const {
+    auto const& schema = *file.schema();
+    auto comes_at_once = is_whole_;
+    for (int leaf = 0; leaf < schema.num_columns(); ++leaf) {
+      comes_at_once = comes_at_once && schema.Column(leaf)->max_repetition_level() == 0;
+    }
+    auto const most = comes_at_once ? std::int64_t{1} << 30U : static_cast<std::int64_t>(16 * block_rows_);
+    for (int leaf = 0; leaf < schema.num_columns(); ++leaf) {
+      auto const& column = *schema.Column(leaf);
+      if (column.physical_type() != parquet::Type::BYTE_ARRAY || column.max_repetition_level() > 0) continue;
+      std::int64_t packed = 0;
+      for (int group = 0; group < file.num_row_groups() && packed <= most; ++group) {
+        auto const bytes = file.RowGroup(group)->ColumnChunk(leaf)->total_uncompressed_size();
+        packed += std::clamp<std::int64_t>(bytes, 0, most + 1);
+      }
+      if (packed <= most) columns.set_read_dictionary(leaf, true);
+    }
   }
 
   void read_all() {
@@ -226,6 +250,7 @@ class ParquetTable {
   }
 
   ArrowColumns columns_;
+  bool is_whole_;
   std::size_t block_rows_;
   std::uint64_t most_unpack_ratio_;
   std::string what_;
