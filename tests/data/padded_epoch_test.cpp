@@ -190,6 +190,30 @@ TEST_CASE("a dataset that is not split, and one that can be divided, are as they
   CHECK(divided.batches(options)[0].contiguous<std::int64_t>("number"));
 }
 
+TEST_CASE("of rows as they lie only a batch on both sides of the epoch's end is not contiguous") {
+  /// By rank and step.
+  auto const contiguous = [](std::size_t rows, std::int64_t batch_size) {
+    std::vector<bool> found;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      DatasetShard shard{numbered(rows), {.rank = Rank{rank}, .world_size = WorldSize{3}}};
+      for (auto const batch :
+           shard.batches({.batch_size = batch_size, .shuffle = false, .remainder = Remainder::pad})) {
+        auto const values = batch.contiguous<std::int64_t>("number");
+        found.push_back(values.has_value());
+        if (!values) continue;
+        REQUIRE(values->size() == batch.size());
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+          CHECK(static_cast<std::uint64_t>((*values)[i]) == batch.row(i));
+        }
+      }
+    }
+    return found;
+  };
+  CHECK(contiguous(20, 2) == std::vector<bool>(12, true));  // the last step has the rows 18, 19 and 0
+  CHECK(contiguous(10, 2) == std::vector<bool>(6, true));   // the last step has the rows 6, 7; 8, 9; and 0, 1
+  CHECK(contiguous(10, 4) == std::vector{true, true, false});
+}
+
 TEST_CASE("padding is refused together with drop_last") {
   DatasetShard shard{numbered(10), {}};
   CHECK(thrown_error([&] { return shard.batches({.drop_last = true, .remainder = Remainder::pad}).size(); }) ==

@@ -61,7 +61,8 @@ class Batch {
 
   [[nodiscard]] auto columns() const noexcept -> std::span<Column const> { return columns_; }
 
-  /// The column's rows without a copy where they lie one behind the other, as they do unless they are shuffled.
+  /// The column's rows without a copy where they lie one behind the other, as they do unless they are shuffled, or of
+  /// both ends of a padded epoch.
   ///
   /// Errors: `not_found` and `invalid_data` as of `Dataset::column` and `Column::as`.
   template <Element T>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/shard_position.hpp>
@@ -54,7 +55,8 @@ RAYTRAIN_INLINE auto BatchRange::operator[](std::size_t index) const -> Batch {
   auto const last = index + 1 == this->size();
   auto const next = last ? ShardPosition{cut_.epoch + 1, 0}
                          : ShardPosition{cut_.epoch, step_begin + (turn.ends_step() ? step_size : 0)};
-  if (cut_.order == nullptr) return {dataset_.columns(), Batch::Block{first, size}, next, turn};
+  auto const block = cut_.order == nullptr ? std::optional{first} : cut_.order->block(first, size);
+  if (block) return {dataset_.columns(), Batch::Block{*block, size}, next, turn};
   return {dataset_.columns(), Batch::Ordered{cut_.order->rows(first, size), size}, next, turn};
 }
 

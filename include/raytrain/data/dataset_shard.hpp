@@ -41,8 +41,8 @@ struct BatchOptions {
   /// Unset: all rows are shuffled as one, which takes 8 bytes for each.
   std::optional<std::int64_t> shuffle_window{};
   bool drop_last = false;  ///< True: an epoch ends before a batch that is smaller.
-  /// `pad` is what PyTorch's `DistributedSampler` does. Not together with `drop_last`. Rows as they lie are then no
-  /// longer `Batch::contiguous`, unless they can be divided.
+  /// `pad` is what PyTorch's `DistributedSampler` does. Not together with `drop_last`. Of rows as they lie a batch that
+  /// has some of the epoch's end and some of its begin is then not `Batch::contiguous`.
   Remainder remainder = Remainder::drop;
   ShardPosition start{};  ///< Nothing before it is served: earlier epochs are empty, its own goes on there.
 

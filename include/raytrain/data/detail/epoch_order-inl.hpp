@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include <raytrain/core/inline.hpp>
@@ -35,6 +36,13 @@ RAYTRAIN_INLINE EpochOrder::EpochOrder(Windows const& windows)
   // A step touches so many windows at most, since it may begin and end within one. Padding takes the rows at its begin
   // again, and threads that prefetch overtake each other.
   most_kept_ = static_cast<std::size_t>(std::min(windows.step / window_rows_ + 2, count));
+}
+
+RAYTRAIN_INLINE auto EpochOrder::block(std::uint64_t first, std::size_t size) const noexcept
+    -> std::optional<std::uint64_t> {
+  if (whole_ != nullptr || cache_ != nullptr) return std::nullopt;
+  if (first >= rows_) return block(first - rows_, size);
+  return size <= rows_ - first ? std::optional{first} : std::nullopt;
 }
 
 RAYTRAIN_INLINE auto EpochOrder::rows(std::uint64_t first, std::size_t size) const -> Rows {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,10 @@ class EpochOrder {
   /// Window by window. Both orders follow from the key, the rows of a window, and for the rows from the window's
   /// number.
   explicit EpochOrder(Windows const& windows);
+
+  /// The row of the sample `first`, where those of [first, first + size) lie one behind the other as rows of a block
+  /// do. None where they are shuffled, or on both sides of the end.
+  [[nodiscard]] auto block(std::uint64_t first, std::size_t size) const noexcept -> std::optional<std::uint64_t>;
 
   /// Those of the samples [first, first + size), of which no row is to come twice.
   ///
