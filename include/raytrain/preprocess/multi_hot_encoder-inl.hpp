@@ -107,7 +107,12 @@ RAYTRAIN_INLINE auto MultiHotEncoder::inverse_transform(Dataset const& dataset) 
                       "make 0 or 1 of probabilities before, as by a threshold of 0.5"};
         }
         auto& text = joined[i / texts.size()];
-        text = text ? *text + delimiter + texts[i % texts.size()] : texts[i % texts.size()];
+        if (!text) {
+          text.emplace();
+        } else {
+          *text += delimiter;
+        }
+        *text += texts[i % texts.size()];
       }
     });
     result = result.with_column(Column::of_texts(name, joined));
