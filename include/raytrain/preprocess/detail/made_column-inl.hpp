@@ -3,8 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,9 +19,10 @@ namespace raytrain::detail {
 
 RAYTRAIN_INLINE auto with_made_column(Dataset const& dataset, std::vector<std::string> const& dropped, Column made,
                                       std::string const& attempted) -> Dataset {
+  std::unordered_set<std::string_view> const left_out{dropped.begin(), dropped.end()};
   std::vector<Column> columns;
   for (auto const& column : dataset.columns()) {
-    if (std::ranges::find(dropped, column.name()) != dropped.end()) continue;
+    if (left_out.contains(column.name())) continue;
     if (column.name() == made.name()) {
       throw Error{Errc::invalid_data, attempted,
                   fmt::format("the dataset has a column '{}' already, which stays beside what is made", made.name()),
