@@ -11,6 +11,8 @@
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/preprocess/any_preprocessor.hpp>
+#include <raytrain/preprocess/chain.hpp>
 #include <raytrain/preprocess/preprocessor.hpp>
 
 #include "../support/thrown_error.hpp"
@@ -62,7 +64,7 @@ TEST_CASE("joined columns may all be dropped, or one of them be replaced") {
   CHECK(Concatenator{{"a", "b"}, "a"}.transform(numbers).column_names() == std::vector<std::string>{"c", "a"});
 }
 
-TEST_CASE("without names all columns of numbers are joined but those that are excluded, as they lie in each dataset") {
+TEST_CASE("without names all columns of numbers are joined but those that are excluded, as they lie where it learns") {
   Concatenator joins{.exclude = {"id", "c"}};
   joins.fit(measured());
   auto const joined = joins.transform(measured());
@@ -71,8 +73,11 @@ TEST_CASE("without names all columns of numbers are joined but those that are ex
   // Rows to be predicted have no label.
   CHECK(joins.transform(measured().drop_columns({"id", "city"})).column_names() ==
         std::vector<std::string>{"c", "features"});
-  CHECK(Concatenator{}.transform(measured()).column("features").row_shape() == raytrain::RowShape{5});
-  Concatenator const beside{.keep_columns = true, .exclude = {"a", "b", "id"}};
+  Concatenator all{};
+  all.fit(measured());
+  CHECK(all.transform(measured()).column("features").row_shape() == raytrain::RowShape{5});
+  Concatenator beside{.keep_columns = true, .exclude = {"a", "b", "id"}};
+  beside.fit(measured());
   CHECK(values_of<float>(beside.transform(measured()), "features") == std::vector<float>{0.1F, -0.2F});
   raytrain::testing::check_comes_back_from_json(joins, measured());
   auto const refused = [](Concatenator wrong, Dataset const& rows) { return thrown_error([&] { wrong.fit(rows); }); };
@@ -81,6 +86,33 @@ TEST_CASE("without names all columns of numbers are joined but those that are ex
                  "invalid_config: Concatenator::exclude: names columns, and so does Concatenator::columns");
   check_contains(refused({}, measured().select_columns({"city"})),
                  "invalid_data: Concatenator::fit: no column of numbers is left to be joined; make numbers of texts");
+}
+
+TEST_CASE("without names rows in another order, and with more columns, are joined as where it learnt") {
+  Concatenator joins{.exclude = {"id", "c"}};
+  joins.fit(measured());
+  auto const other = measured().select_columns({"b", "id", "a", "c"}).with_column({"new", std::vector<float>{3, 4}});
+  auto const joined = joins.transform(other);
+  CHECK(values_of<float>(joined, "features") == std::vector<float>{1, 10, 11, 2, 20, 21});
+  CHECK(joined.column_names() == std::vector<std::string>{"id", "c", "new", "features"});
+  raytrain::testing::check_comes_back_from_json(joins, other);
+  check_contains(thrown_error([&] { (void)joins.transform(measured().drop_columns({"b"})); }),
+                 "not_found: column 'b': is not in the dataset");
+  joins.fit(other);
+  CHECK(values_of<float>(joins.transform(measured().with_column({"new", std::vector<float>{3, 4}})), "features") ==
+        std::vector<float>{10, 11, 1, 3, 20, 21, 2, 4});
+}
+
+TEST_CASE("without names it has to learn them, for which a chain makes no rows") {
+  CHECK_FALSE(raytrain::AnyPreprocessor{Concatenator{}}.is_fitted());
+  CHECK_FALSE(raytrain::AnyPreprocessor{Concatenator{}}.learns_from_rows());
+  CHECK(raytrain::AnyPreprocessor{Concatenator{{"a"}}}.is_fitted());
+  check_contains(thrown_error([] { (void)Concatenator{}.transform(measured()); }),
+                 "invalid_call: Concatenator::transform: it has not learnt from any rows yet; call fit before");
+  raytrain::Chain chain{Concatenator{.exclude = {"id"}}};
+  CHECK_FALSE(chain.is_fitted());
+  chain.fit(measured());
+  CHECK(chain.transform(measured()).column("features").row_values() == 4);
 }
 
 TEST_CASE("joined rows of many blocks are all there") {

@@ -21,6 +21,7 @@
 #include <raytrain/preprocess/detail/fitted_columns.hpp>
 #include <raytrain/preprocess/detail/made_column.hpp>
 #include <raytrain/preprocess/fit_rows.hpp>
+#include <raytrain/preprocess/preprocessor.hpp>
 
 namespace raytrain {
 
@@ -28,7 +29,7 @@ namespace detail {
 
 /// A row of each, one behind the other. Blocks of rows stay in the cache while all columns write them.
 template <Element T>
-[[nodiscard]] auto joined(std::vector<Column> const& columns, std::string const& name) -> Column {
+[[nodiscard]] auto joined(std::span<Column const> columns, std::string const& name) -> Column {
   constexpr std::size_t block_rows = 256;
   std::size_t width = 0;
   for (auto const& column : columns) width += column.row_values();
@@ -55,8 +56,21 @@ template <Element T>
 }  // namespace detail
 
 RAYTRAIN_INLINE void Concatenator::fit(FitRows const& rows) {
-  for (auto const& name : exclude) (void)rows.dataset().column(name);
-  (void)made_of(rows.dataset().head(0), "Concatenator::fit");
+  auto const& there = rows.dataset();
+  std::unordered_set<std::string_view> names;
+  for (auto const& column : there.columns()) names.insert(column.name());
+  for (auto const& name : exclude) {
+    if (!names.contains(name)) (void)there.column(name);  // tells what there is
+  }
+  auto of_numbers = chosen(there, "Concatenator::fit");
+  (void)made_of(there.head(0), of_numbers, "Concatenator::fit");
+  learnt_columns = columns.empty() ? std::move(of_numbers) : std::vector<std::string>{};
+}
+
+RAYTRAIN_INLINE auto Concatenator::transform(Dataset const& dataset) const -> Dataset {
+  detail::check_fitted(is_fitted(), type_name, "transform");
+  return made_of(dataset, columns.empty() ? learnt_columns : chosen(dataset, "Concatenator::transform"),
+                 "Concatenator::transform");
 }
 
 RAYTRAIN_INLINE auto Concatenator::chosen(Dataset const& dataset, char const* attempted) const
@@ -77,7 +91,8 @@ RAYTRAIN_INLINE auto Concatenator::chosen(Dataset const& dataset, char const* at
               "make numbers of texts before, by OneHotEncoder or OrdinalEncoder, or exclude fewer columns"};
 }
 
-RAYTRAIN_INLINE auto Concatenator::made_of(Dataset const& dataset, char const* attempted) const -> Dataset {
+RAYTRAIN_INLINE auto Concatenator::made_of(Dataset const& dataset, std::vector<std::string> const& names,
+                                           char const* attempted) const -> Dataset {
   auto const refuse = [](char const* setting, std::string const& happened, char const* remedy) {
     throw Error{Errc::invalid_config, std::string{"Concatenator::"} + setting, happened, remedy};
   };
@@ -85,16 +100,14 @@ RAYTRAIN_INLINE auto Concatenator::made_of(Dataset const& dataset, char const* a
   if (dtype != ElementType::float32 && dtype != ElementType::float64) {
     refuse("dtype", fmt::format("must be float32 or float64 (got {})", to_string(dtype)), "write one of them");
   }
-  auto const names = chosen(dataset, attempted);
-  std::vector<Column> joined;
-  for (auto const& name : names) {
-    joined.push_back(dataset.column(name));
-    if (!joined.back().is_text()) continue;
-    throw Error{Errc::invalid_data, attempted, fmt::format("column '{}' holds text", name),
+  auto const joined = dataset.select_columns(names);
+  for (auto const& column : joined.columns()) {
+    if (!column.is_text()) continue;
+    throw Error{Errc::invalid_data, attempted, fmt::format("column '{}' holds text", column.name()),
                 "make numbers of it before, by OneHotEncoder or OrdinalEncoder"};
   }
-  auto made = dtype == ElementType::float64 ? detail::joined<double>(joined, output_column_name)
-                                            : detail::joined<float>(joined, output_column_name);
+  auto made = dtype == ElementType::float64 ? detail::joined<double>(joined.columns(), output_column_name)
+                                            : detail::joined<float>(joined.columns(), output_column_name);
   return detail::with_made_column(dataset, keep_columns ? std::vector<std::string>{} : names, std::move(made),
                                   attempted);
 }

@@ -35,12 +35,16 @@ concept InvertiblePreprocessor = Preprocessor<P> && requires(P const& fitted, Da
 
 namespace detail {
 
-/// Whether `fit` needs rows. A type shows that it does not by a static `is_fitted`, which depends on nothing learnt; a
-/// `Chain` may then call its `fit` without rows.
+/// Whether `fit` needs rows. A type shows that it does not by a static `is_fitted`, which depends on nothing learnt, or
+/// by a static `learns_names_alone` that is true; a `Chain` may then call its `fit` without rows.
 template <Preprocessor P>
 inline constexpr bool learns_from_rows = !requires {
   P::is_fitted();
 };
+
+template <Preprocessor P>
+requires(P::learns_names_alone)  //
+    inline constexpr bool learns_from_rows<P> = false;
 
 /// Errors: `invalid_call` for one that has learnt nothing yet.
 inline void check_fitted(bool is_fitted, std::string_view type_name, char const* function) {
