@@ -73,6 +73,7 @@ RAYTRAIN_TORCH_INLINE ShardedOptimizer::ShardedOptimizer(Setup setup)
       listed_{listed()},
       make_{setup.make},
       is_local_{std::move(setup.is_local)} {
+  take_options_as_made(setup.groups);
   auto own = listed_parameters(setup);
   std::vector<at::Tensor> moved;
   for (auto const& parameter : own) moved.push_back(parameter.tensor);
@@ -84,6 +85,18 @@ RAYTRAIN_TORCH_INLINE ShardedOptimizer::ShardedOptimizer(Setup setup)
   TaggedCollective const arrays{setup.arrays, collective.tag()};
   auto parameters = std::make_unique<detail::FlatParameters>(std::move(own), arrays);
   slice_ = std::make_unique<detail::OptimizerSlice>(std::move(parameters), std::move(setup.make), param_groups());
+}
+
+RAYTRAIN_TORCH_INLINE void ShardedOptimizer::take_options_as_made(Groups const& given) {
+  Groups without_parameters;
+  for (auto const& group : given) {
+    without_parameters.emplace_back(std::vector<at::Tensor>{});
+    if (group.has_options()) without_parameters.back().set_options(group.options().clone());
+  }
+  auto const made = make_(std::move(without_parameters));
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    param_groups()[i].set_options(made->param_groups()[i].options().clone());
+  }
 }
 
 RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::is_on_rank_0() const noexcept -> bool {

@@ -93,6 +93,9 @@ class ShardedOptimizer : public torch::optim::Optimizer {
 
   /// Those that the groups list, in the order of the module.
   [[nodiscard]] auto listed_parameters(Setup const& setup) -> std::vector<detail::FlatParameters::Parameter>;
+  /// Groups have the options that the optimizer itself gives them: LibTorch 2.15 gives the defaults to those whose
+  /// options are of a type that it does not know.
+  void take_options_as_made(Groups const& given);
   [[nodiscard]] auto listed() const -> std::vector<c10::TensorImpl const*>;
 
   /// A group operation. Errors: `rank_mismatch`, with what rank 0 and another one have.
