@@ -2,7 +2,6 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,9 +25,8 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/detail/file_blocks.hpp>
-#include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/data/detail/json_table.hpp>
-#include <raytrain/data/detail/new_file.hpp>
+#include <raytrain/data/detail/lines_file.hpp>
 #include <raytrain/data/detail/number_text.hpp>
 #include <raytrain/data/detail/table_of_lines.hpp>
 #include <raytrain/data/json_lines.hpp>
@@ -108,53 +106,34 @@ RAYTRAIN_INLINE void append_json_row(std::string& line, JsonLinesColumn const& w
 class JsonLinesWriter {
  public:
   explicit JsonLinesWriter(std::filesystem::path const& path)
-      : attempted_{fmt::format("write JSON file '{}'", path.string())}, file_{path, attempted_} {}
+      : file_{path, fmt::format("write JSON file '{}'", path.string()), "names, types and row shapes"} {}
 
   /// The first block's columns are those of the file. Errors: those of `write_json_lines`.
   void append(Dataset const& block) {
-    if (has_begun_ && block.rows() == 0 && block.columns().empty()) return;
-    if (block.columns().empty()) throw Error{Errc::invalid_data, attempted_, "the dataset has no column", "add one"};
-    if (!std::exchange(has_begun_, true)) first_columns_ = without_rows(block);
-    if (auto const differences = column_differences(first_columns_, block); !differences.empty()) {
-      throw Error{Errc::invalid_data, attempted_,
-                  fmt::format("a block has other columns than the first one: {}", fmt::join(differences, ", ")),
-                  "give all blocks the same names, types and row shapes"};
-    }
+    if (!file_.takes(block)) return;
     std::vector<JsonLinesColumn> columns;
-    for (auto const* const column : columns_as_in(first_columns_, block)) {
-      columns.push_back(written_column(*column, attempted_));
-    }
+    for (auto const& column : file_.columns_of(block)) columns.push_back(written_column(column, file_.attempted()));
     for (std::size_t row = 0; row < block.rows(); ++row) append_row(columns, row);
   }
 
   /// Errors: `invalid_data` where no block came; `io`.
-  void finish() {
-    if (!has_begun_) throw Error{Errc::invalid_data, attempted_, "there is no block", "look at their source"};
-    file_.write(text_);
-    file_.finish();
-  }
+  void finish() { file_.finish(); }
 
  private:
   void append_row(std::span<JsonLinesColumn const> columns, std::size_t row) {
+    auto& line = file_.line();
     auto separator = '{';
     for (auto const& column : columns) {
-      text_ += std::exchange(separator, ',');
-      text_ += column.name;
-      text_ += ':';
-      append_json_row(text_, column, row);
+      line += std::exchange(separator, ',');
+      line += column.name;
+      line += ':';
+      append_json_row(line, column, row);
     }
-    text_ += "}\n";
-    constexpr std::size_t piece_bytes = std::size_t{1} << 18U;
-    if (text_.size() < piece_bytes) return;
-    file_.write(text_);
-    text_.clear();
+    line += '}';
+    file_.end_line();
   }
 
-  std::string attempted_;
-  NewFile file_;
-  bool has_begun_ = false;  ///< The first block came.
-  Dataset first_columns_;   ///< Its, without its rows.
-  std::string text_;
+  LinesFile file_;
 };
 
 /// All that the columns of files of JSON lines follow from, besides their content.

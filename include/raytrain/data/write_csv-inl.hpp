@@ -2,7 +2,6 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,8 +19,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/detail/data_file.hpp>
-#include <raytrain/data/detail/join_rows.hpp>
-#include <raytrain/data/detail/new_file.hpp>
+#include <raytrain/data/detail/lines_file.hpp>
 #include <raytrain/data/detail/number_text.hpp>
 #include <raytrain/data/write_csv.hpp>
 
@@ -71,64 +69,45 @@ RAYTRAIN_INLINE void check_texts_can_be_read(Column const& column, std::string c
 class CsvFileWriter {
  public:
   explicit CsvFileWriter(std::filesystem::path const& path)
-      : attempted_{fmt::format("write CSV file '{}'", path.string())}, file_{path, attempted_} {}
+      : file_{path, fmt::format("write CSV file '{}'", path.string()), "names and types"} {}
 
   /// The first block's columns are those of the file. Errors: those of `write_csv`.
   void append(Dataset const& block) {
-    if (has_begun_ && block.rows() == 0 && block.columns().empty()) return;
-    if (block.columns().empty()) throw Error{Errc::invalid_data, attempted_, "the dataset has no column", "add one"};
+    if (!file_.takes(block)) return;
     for (auto const& column : block.columns()) {
-      column.check_one_value_a_row(attempted_);
-      check_texts_can_be_read(column, attempted_);
+      column.check_one_value_a_row(file_.attempted());
+      check_texts_can_be_read(column, file_.attempted());
     }
-    if (!has_begun_) begin(block);
-    if (auto const differences = column_differences(first_columns_, block); !differences.empty()) {
-      throw Error{Errc::invalid_data, attempted_,
-                  fmt::format("a block has other columns than the first one: {}", fmt::join(differences, ", ")),
-                  "give all blocks the same names and types"};
-    }
-    std::vector<Column> columns;
-    for (auto const* const column : columns_as_in(first_columns_, block)) columns.push_back(*column);
+    auto const is_first = !file_.has_begun();
+    auto const columns = file_.columns_of(block);
+    if (is_first) append_names(columns);
     for (std::size_t row = 0; row < block.rows(); ++row) append_row(columns, row);
   }
 
   /// Errors: `invalid_data` where no block came; `io`.
-  void finish() {
-    if (!has_begun_) throw Error{Errc::invalid_data, attempted_, "there is no block", "look at their source"};
-    file_.write(text_);
-    file_.finish();
-  }
+  void finish() { file_.finish(); }
 
  private:
-  void begin(Dataset const& block) {
-    has_begun_ = true;
-    first_columns_ = without_rows(block);
-    for (auto const& column : first_columns_.columns()) {
-      if (&column != &first_columns_.columns().front()) text_ += ',';
-      append_csv_text(text_, column.name());
+  void append_names(std::span<Column const> columns) {
+    for (auto const& column : columns) {
+      if (&column != &columns.front()) file_.line() += ',';
+      append_csv_text(file_.line(), column.name());
     }
-    text_ += '\n';
+    file_.end_line();
   }
 
   void append_row(std::span<Column const> columns, std::size_t row) {
-    auto const begin = text_.size();
+    auto& line = file_.line();
+    auto const begin = line.size();
     for (auto const& column : columns) {
-      if (&column != &columns.front()) text_ += ',';
-      append_csv_value(text_, column, row);
+      if (&column != &columns.front()) line += ',';
+      append_csv_value(line, column, row);
     }
-    if (text_.size() == begin) text_ += "\"\"";  // an empty line would be no row
-    text_ += '\n';
-    constexpr std::size_t piece_bytes = std::size_t{1} << 18U;
-    if (text_.size() < piece_bytes) return;
-    file_.write(text_);
-    text_.clear();
+    if (line.size() == begin) line += "\"\"";  // an empty line would be no row
+    file_.end_line();
   }
 
-  std::string attempted_;
-  NewFile file_;
-  bool has_begun_ = false;  ///< The first block came.
-  Dataset first_columns_;   ///< Its, without its rows.
-  std::string text_;
+  LinesFile file_;
 };
 
 }  // namespace raytrain::detail

@@ -27,6 +27,7 @@
 #include <raytrain/data/detail/json_table-inl.hpp>
 #include <raytrain/data/detail/libsvm_table-inl.hpp>
 #include <raytrain/data/detail/line_reader-inl.hpp>
+#include <raytrain/data/detail/lines_file-inl.hpp>
 #include <raytrain/data/detail/new_file-inl.hpp>
 #include <raytrain/data/detail/npy_header-inl.hpp>
 #include <raytrain/data/detail/order_keys-inl.hpp>
