@@ -15,7 +15,7 @@
 #include <vector>
 
 #include <raytrain/collective/buffer.hpp>
-#include <raytrain/collective/detail/reduce.hpp>
+#include <raytrain/collective/detail/combine.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/float16.hpp>
