@@ -95,6 +95,17 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::check_unchanged() const {
 RAYTRAIN_TORCH_INLINE void GradientAverager::Buffer::note() {
   version = version_of(tensor);
   memory = tensor.data_ptr();
+  contents.resize(is_compared() ? tensor.nbytes() : 0);
+  if (!contents.empty()) std::memcpy(contents.data(), memory, contents.size());
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::Buffer::is_compared() const -> bool {
+  return tensor.is_cpu() && tensor.is_contiguous() && tensor.nbytes() < large_tensor_bytes;
+}
+
+RAYTRAIN_TORCH_INLINE auto GradientAverager::Buffer::has_other_contents() const -> bool {
+  if (contents.size() != tensor.nbytes()) return true;
+  return !contents.empty() && std::memcmp(contents.data(), tensor.data_ptr(), contents.size()) != 0;
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::Buffer::has_changed() const -> bool {
@@ -109,16 +120,16 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::buffers_of(torch::nn::Module const&
   std::vector<Buffer> buffers;
   for (auto const& item : module.named_buffers()) {
     auto const dot = item.key().rfind('.');
-    buffers.push_back({dot == std::string::npos ? "" : item.key().substr(0, dot), item.value()});
+    buffers.push_back({.submodule = dot == std::string::npos ? "" : item.key().substr(0, dot), .tensor = item.value()});
   }
   for (auto& buffer : buffers) buffer.note();
   return buffers;
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::is_to_send(Buffer const& buffer) const -> bool {
-  return buffer.tensor.nbytes() < large_tensor_bytes || std::ranges::any_of(buffers_, [&](Buffer const& each) {
-           return each.submodule == buffer.submodule && each.has_changed();
-         });
+  if (buffer.is_compared()) return buffer.has_other_contents();
+  return std::ranges::any_of(
+      buffers_, [&](Buffer const& each) { return each.submodule == buffer.submodule && each.has_changed(); });
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::digest() const -> std::uint64_t {
@@ -279,9 +290,7 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
 RAYTRAIN_TORCH_INLINE auto GradientAverager::agree_on_buffers() -> std::vector<std::uint8_t> {
   std::vector<std::uint8_t> sent;
   for (auto const& buffer : buffers_) sent.push_back(is_to_send(buffer) ? 1 : 0);
-  // Smaller ones are sent anyway.
-  auto const is_large = [](Buffer const& buffer) { return buffer.tensor.nbytes() >= large_tensor_bytes; };
-  if (std::ranges::any_of(buffers_, is_large)) collective_.all_reduce(sent, ReduceOp::max);
+  if (!sent.empty()) collective_.all_reduce(sent, ReduceOp::max);
   return sent;
 }
 

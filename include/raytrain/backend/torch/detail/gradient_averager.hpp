@@ -33,8 +33,9 @@
 namespace raytrain::detail {
 
 /// Averages a model's gradients over all ranks when a backward through it ends. Then it sends rank 0's buffers (running
-/// statistics and the like) to all ranks. It sends a buffer of 64 KiB and more only when LibTorch counts a change of
-/// it, or of another buffer of its submodule, on any rank. Without `ModelOptions::broadcast_buffers` it sends none.
+/// statistics and the like) to all ranks, but for those that no rank has changed. Those of less than 64 KiB in CPU
+/// memory it compares with what they were; of another one LibTorch counts the changes, or those of another buffer of
+/// its submodule. Without `ModelOptions::broadcast_buffers` it sends none.
 ///
 /// Gradients accumulate as in one process: averages are the same on every rank, and so are their sums. The results of
 /// `torch::autograd::grad` are not averaged.
@@ -136,9 +137,13 @@ class GradientAverager {
     at::Tensor tensor;
     std::uint64_t version = 0;
     void const* memory = nullptr;
+    std::vector<std::byte> contents{};  ///< Of one that is compared.
 
     void note();
-    /// One that was replaced has other memory.
+    /// Whether to look at its bytes costs less than to send them.
+    [[nodiscard]] auto is_compared() const -> bool;
+    [[nodiscard]] auto has_other_contents() const -> bool;
+    /// As LibTorch counts changes. One that was replaced has other memory.
     [[nodiscard]] auto has_changed() const -> bool;
   };
 
