@@ -68,7 +68,7 @@ auto has_same_values(torch::nn::Sequential& left, torch::nn::Sequential& right) 
 /// Tells when a checkpoint is on disk and committed.
 struct Committed : raytrain::Callback {
   void on_checkpoint(raytrain::Checkpoint const& checkpoint) override {
-    number = checkpoint.number();
+    number = checkpoint.number().value;
     number.notify_all();
   }
   std::atomic<std::uint64_t> number{0};

@@ -225,7 +225,7 @@ void train(TorchContext& ctx, Task const& task, Fault const& fault) {
 struct KillOnCommit : Callback {
   KillOnCommit(Fault killed, int checkpoints) : fault{std::move(killed)}, number{checkpoints} {}
   void on_checkpoint(Checkpoint const& checkpoint) override {
-    if (std::cmp_equal(checkpoint.number(), number)) fault.count_and_kill();
+    if (std::cmp_equal(checkpoint.number().value, number)) fault.count_and_kill();
   }
   Fault fault;
   int number;

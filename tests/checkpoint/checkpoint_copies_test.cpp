@@ -143,7 +143,7 @@ TEST_CASE("of a checkpoint that is kept in memory no file is read to find it, an
   (void)commit(store, {draft_of({{"model", "better"}})}, 1);
   auto const found = [&](std::uint64_t kept) {
     reads.clear();
-    return store.newest_valid([](auto, auto const&, auto) {}, CheckpointNumber{kept})->number();
+    return store.newest_valid([](auto, auto const&, auto) {}, CheckpointNumber{kept})->number().value;
   };
   CHECK(found(2) == 2);
   CHECK(reads.empty());

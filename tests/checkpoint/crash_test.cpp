@@ -49,7 +49,7 @@ void check_store(std::filesystem::path const& directory, bool is_new_promised) {
   auto const found = newest(store, &skipped);
   REQUIRE(found);
   CHECK(skipped.empty());
-  auto const is_new = found->number() == 2;
+  auto const is_new = found->number().value == 2;
   REQUIRE((is_new || !is_new_promised));
   REQUIRE(contents_of(*found) == (is_new ? new_files : old_files));
   store.sweep();
@@ -57,10 +57,10 @@ void check_store(std::filesystem::path const& directory, bool is_new_promised) {
     CAPTURE(name);
     REQUIRE(name.starts_with("checkpoint_"));
     auto const checkpoint = Checkpoint::from_directory(directory / name);
-    REQUIRE(checkpoint.number() > 0);
+    REQUIRE(checkpoint.number().value > 0);
     checkpoint.verify();
   }
-  REQUIRE(commit(store, {draft_of({{"next", "n"}})}).number() == found->number() + 1);
+  REQUIRE(commit(store, {draft_of({{"next", "n"}})}).number().value == found->number().value + 1);
 }
 
 auto start_of(std::filesystem::path const& storage, bool fresh = false) -> RunStart {

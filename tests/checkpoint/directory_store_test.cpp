@@ -90,10 +90,10 @@ TEST_CASE("ranks without files need not stage, and a checkpoint may hold metadat
 TEST_CASE("a number is one more than the highest that is there, valid or not, and grows beyond six digits") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};
-  CHECK(commit(store, {draft_of({{"a", "1"}})}).number() == 1);
-  CHECK(commit(store, {draft_of({{"a", "2"}})}, 1).number() == 2);
+  CHECK(commit(store, {draft_of({{"a", "1"}})}).number().value == 1);
+  CHECK(commit(store, {draft_of({{"a", "2"}})}, 1).number().value == 2);
   store.remove(CheckpointNumber{1});
-  CHECK(commit(store, {draft_of({{"a", "3"}})}, 2).number() == 3);
+  CHECK(commit(store, {draft_of({{"a", "3"}})}, 2).number().value == 3);
   write_text(folder.path() / "checkpoint_999999/broken", "");
   CHECK(commit(store, {draft_of({{"a", "4"}})}, 3).path().filename() == "checkpoint_1000000");
   for (auto const* stranger :
@@ -102,9 +102,9 @@ TEST_CASE("a number is one more than the highest that is there, valid or not, an
         "checkpoint_1000000000000000"}) {
     write_text(folder.path() / stranger / "manifest.json", "");
   }
-  CHECK(commit(store, {draft_of({{"a", "5"}})}, 4).number() == 1000001);
+  CHECK(commit(store, {draft_of({{"a", "5"}})}, 4).number().value == 1000001);
   CHECK(store.list().size() == 4);
-  CHECK(store.list().back().number() == 1000001);
+  CHECK(store.list().back().number().value == 1000001);
 }
 
 TEST_CASE(
@@ -112,7 +112,7 @@ TEST_CASE(
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};
   std::filesystem::remove_all(commit(store, {draft_of({{"a", "1"}})}).path());
-  CHECK(commit(store, {draft_of({{"a", "2"}})}, 1).number() == 2);
+  CHECK(commit(store, {draft_of({{"a", "2"}})}, 1).number().value == 2);
 }
 
 TEST_CASE("the same file from two ranks is an error that names the file and both ranks, and adds no checkpoint") {
@@ -205,7 +205,7 @@ TEST_CASE("a start whose run a later one has taken over, for want of a lock, com
                  "invalid_call: committing checkpoint 2 of this start: start 2 of this run has committed '" +
                      now.path_of(CheckpointNumber{2}).string() +
                      "', and this is start 1; train in one process at a time");
-  CHECK(commit(now, {draft_of({{"a", "4"}})}, 2).number() == 3);
+  CHECK(commit(now, {draft_of({{"a", "4"}})}, 2).number().value == 3);
 }
 
 TEST_CASE("a part cannot move files from outside its staging folder") {
@@ -281,7 +281,7 @@ TEST_CASE("newest_valid passes over what is damaged, newest first, and says why 
   Skipped skipped;
   auto const found = newest(store, &skipped);
   REQUIRE(found);
-  CHECK(found->number() == 1);
+  CHECK(found->number().value == 1);
   CHECK(text_in(*found, "a") == "0");
   REQUIRE(skipped.size() == 6);
   check_contains(skipped[0].second, "file 'a' has other bytes than were written");
@@ -293,9 +293,9 @@ TEST_CASE("newest_valid passes over what is damaged, newest first, and says why 
   CHECK(skipped[0].first == "checkpoint_000007");
   auto const listed = store.list();
   REQUIRE(listed.size() == 3);
-  CHECK(listed[0].number() == 1);
-  CHECK(listed[1].number() == 6);
-  CHECK(listed[2].number() == 7);
+  CHECK(listed[0].number().value == 1);
+  CHECK(listed[1].number().value == 6);
+  CHECK(listed[2].number().value == 7);
   CHECK(listed[2].metrics().number("loss") == 0.5);
   CHECK(listed[2].training_iteration() == 7);
 }
@@ -357,7 +357,7 @@ TEST_CASE("of a link in a leftover's or a checkpoint's place the link goes, and 
   CHECK(newest(store));
   store.remove(CheckpointNumber{1});
   CHECK(names_below(checkpoints).empty());
-  CHECK(Checkpoint::from_directory(archive).number() == 1);
+  CHECK(Checkpoint::from_directory(archive).number().value == 1);
   CHECK(read_text(archive / "a") == "archived");
 }
 
@@ -437,7 +437,7 @@ TEST_CASE("whatever step of a commit fails is an error with path, cause and reme
       Skipped skipped;
       auto const found = newest(good, &skipped);
       REQUIRE(found);
-      CHECK(found->number() == 1);
+      CHECK(found->number().value == 1);
       CHECK(skipped.empty());
       store.discard(CheckpointOrdinal{0});
       CHECK(names_below(folder.path()) == Names{"checkpoint_000001"});

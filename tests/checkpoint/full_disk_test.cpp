@@ -99,21 +99,22 @@ TEST_CASE("a full disk is an error at the start that says what to do, and leaves
 }
 
 TEST_CASE("a checkpoint for which a disk has too little room is refused with both sizes, before a file is made") {
-  CHECK(
-      on_small_disk([](std::filesystem::path const& disk) -> std::string {
-        DirectoryStore store{disk, 1};
-        commit(store, {draft_of({{"model", "small"}})});
-        auto const before = names_below(disk);
-        auto const problem = lacks(
-            [&] {
-              commit(store, {draft_of({{"a", "x"}, {"model", std::string(100'000, 'x')}})}, 1);
-            },
-            "writing rank 0's part of a checkpoint to '" + disk.string() + "': it needs 122880 bytes, and 5",
-            " are free on that disk; free space there", "CheckpointConfig::num_to_keep");
-        if (!problem.empty()) return problem;
-        if (names_below(disk) != before) return "something was made";
-        return commit(store, {draft_of({{"model", "fits"}})}, 2).number() == 2 ? "" : "the next one has another number";
-      }) == "");
+  CHECK(on_small_disk([](std::filesystem::path const& disk) -> std::string {
+          DirectoryStore store{disk, 1};
+          commit(store, {draft_of({{"model", "small"}})});
+          auto const before = names_below(disk);
+          auto const problem = lacks(
+              [&] {
+                commit(store, {draft_of({{"a", "x"}, {"model", std::string(100'000, 'x')}})}, 1);
+              },
+              "writing rank 0's part of a checkpoint to '" + disk.string() + "': it needs 122880 bytes, and 5",
+              " are free on that disk; free space there", "CheckpointConfig::num_to_keep");
+          if (!problem.empty()) return problem;
+          if (names_below(disk) != before) return "something was made";
+          return commit(store, {draft_of({{"model", "fits"}})}, 2).number().value == 2
+                     ? ""
+                     : "the next one has another number";
+        }) == "");
 }
 
 TEST_CASE("a disk that fills up in the middle of a checkpoint costs that checkpoint only") {
@@ -132,7 +133,8 @@ TEST_CASE("a disk that fills up in the middle of a checkpoint costs that checkpo
           if (!names_below(disk / ".staging-1-1").empty()) return "the part is still there";
           store.discard(CheckpointOrdinal{1});
           if (text_in(newest(store).value(), "model") != "small") return "the old checkpoint is lost";
-          if (commit(store, {draft_of({{"model", "fits"}})}, 2).number() != 2) return "the next one has another number";
+          if (commit(store, {draft_of({{"model", "fits"}})}, 2).number().value != 2)
+            return "the next one has another number";
           return {};
         }) == "");
 }

@@ -82,7 +82,7 @@ class RandomRun {
       drafts.push_back(random_draft(rank, files));
     known_[number] = files;
     in_flight_ = number;
-    CHECK(::commit(*store_, drafts, checkpoint_++).number() == number);
+    CHECK(::commit(*store_, drafts, checkpoint_++).number().value == number);
     promised_[number] = files;
     in_flight_.reset();
     number_ = number;
@@ -132,8 +132,8 @@ class RandomRun {
     }
     REQUIRE(missing.empty());
     REQUIRE(names_below(left).size() == store.numbers().size());
-    auto const next = ::commit(store, {draft_of({{"next", "n"}})}).number();
-    if (found) REQUIRE(next == found->number() + 1);
+    auto const next = ::commit(store, {draft_of({{"next", "n"}})}).number().value;
+    if (found) REQUIRE(next == found->number().value + 1);
   }
 
   std::mt19937 random_;

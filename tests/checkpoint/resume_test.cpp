@@ -105,7 +105,7 @@ TEST_CASE("a checkpoint that this user may not read is an error, and no older on
   auto const outcome = in_child([&] {
     // Rights do not bind root, and bind others only to what is root's.
     if (::geteuid() != 0 || ::setuid(65534) != 0) return std::string{"skipped: only root can become another user"};
-    return std::to_string(newest(store)->number());
+    return std::to_string(newest(store)->number().value);
   });
   if (outcome.text.starts_with("skipped")) {
     MESSAGE(outcome.text);
@@ -204,7 +204,7 @@ TEST_CASE("a checkpoint that was copied in from another run is refused with both
   CHECK(store.list().size() == 1);
   CHECK(Checkpoint::from_directory(second_in(store)).run_id() == other.run_id());
   std::filesystem::rename(second_in(store), folder.path() / "elsewhere");
-  CHECK(newest(store)->number() == 1);
+  CHECK(newest(store)->number().value == 1);
 }
 
 TEST_CASE("a run's checkpoints stay its own when its folder is renamed or copied, or its record is lost") {
@@ -224,7 +224,7 @@ TEST_CASE("a run's checkpoints stay its own when its folder is renamed or copied
     CHECK(directory.start().number == 2);  // or the next part would be one of the start that is over
     auto& store = directory.store();
     CHECK(newest(store));
-    CHECK(commit(store, {draft_of({{"a", "y"}})}).number() == 2);
+    CHECK(commit(store, {draft_of({{"a", "y"}})}).number().value == 2);
   }
 }
 
@@ -261,7 +261,7 @@ TEST_CASE("a pipe in place of a file keeps no start waiting") {
       ::alarm(60);
       Skipped skipped;
       auto const found = newest(store, &skipped);
-      return std::to_string(found->number()) + skipped.at(0).second;
+      return std::to_string(found->number().value) + skipped.at(0).second;
     });
     CHECK(outcome.text == "1file '" + std::string{file} + "' is not a regular file");
   }
@@ -280,7 +280,7 @@ TEST_CASE("a manifest or a record that claims a terabyte is damaged, and no memo
   auto const& store = *owned;
   enlarge(second_in(store) / "manifest.json");
   Skipped skipped;
-  CHECK(newest(store, &skipped)->number() == 1);
+  CHECK(newest(store, &skipped)->number().value == 1);
   REQUIRE(skipped.size() == 1);
   check_contains(skipped[0].second, "manifest.json: it has 1099511627776 bytes, and at most 268435456 can be");
   (void)started(start_in(folder.path()));

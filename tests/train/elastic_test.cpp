@@ -207,7 +207,7 @@ TEST_CASE("a checkpoint that is handed over has the metrics of the report before
   CHECK(result.checkpoints[1].is_handed_over());
   CHECK(metrics_cast<Epoch>(result.checkpoints[1].metrics()).epoch == 0);
   CHECK(result.checkpoints[1].training_iteration() == 1);
-  CHECK(result.best_checkpoint("loss", ScoreOrder::min)->number() == 1);
+  CHECK(result.best_checkpoint("loss", ScoreOrder::min)->number().value == 1);
   CHECK(result.history.size() == 1);
 }
 

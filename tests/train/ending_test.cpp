@@ -228,7 +228,7 @@ TEST_CASE("a damaged checkpoint takes no place of those that are kept, and is no
   std::ofstream{folder.path() / "r/checkpoints/checkpoint_000004/state.txt"} << "ruined";
   auto const result = MinimalTrainer{epochs_up_to(4), config}.fit();
   std::vector<std::uint64_t> numbers;
-  for (auto const& checkpoint : result.checkpoints) numbers.push_back(checkpoint.number());
+  for (auto const& checkpoint : result.checkpoints) numbers.push_back(checkpoint.number().value);
   CHECK(numbers == std::vector<std::uint64_t>{3, 5});
 }
 
@@ -252,9 +252,9 @@ TEST_CASE("a checkpoint that one start has found damaged is none to the starts a
   train(3, 0.5);
   auto const result = train(5, 0.4);
   for (auto const& of : {result, Result::from_path(result.path)}) {
-    for (auto const& checkpoint : of.checkpoints) CHECK(checkpoint.number() != 3);
-    CHECK(of.best_checkpoint("loss", ScoreOrder::min)->number() == 2);
-    CHECK(of.checkpoint()->number() == 6);
+    for (auto const& checkpoint : of.checkpoints) CHECK(checkpoint.number().value != 3);
+    CHECK(of.best_checkpoint("loss", ScoreOrder::min)->number().value == 2);
+    CHECK(of.checkpoint()->number().value == 6);
   }
   CHECK(std::filesystem::exists(folder.path() / "r/checkpoints/checkpoint_000003"));
 }
@@ -277,7 +277,7 @@ TEST_CASE("damaged checkpoints that somebody brings back are whole again, also t
   auto const result = MinimalTrainer{epochs_up_to(4), config_in(folder)}.fit();
   for (auto const& of : {result, Result::from_path(result.path)}) {
     CHECK(of.checkpoints.size() == 4);
-    CHECK(of.checkpoint()->number() == 4);
+    CHECK(of.checkpoint()->number().value == 4);
   }
 }
 
@@ -290,8 +290,8 @@ TEST_CASE("a new checkpoint that gets the number of a damaged one that was remov
     if (ctx.world_rank() == Rank{0}) std::filesystem::remove_all(damaged);
     epochs_up_to(3)(ctx);
   };
-  CHECK(MinimalTrainer{train, config_in(folder)}.fit().checkpoint()->number() == 3);
-  CHECK(Result::from_path(folder.path() / "r").checkpoint()->number() == 3);
+  CHECK(MinimalTrainer{train, config_in(folder)}.fit().checkpoint()->number().value == 3);
+  CHECK(Result::from_path(folder.path() / "r").checkpoint()->number().value == 3);
 }
 
 TEST_CASE("a run whose checkpoints are all gone or damaged does not begin anew until it is told to") {
@@ -304,7 +304,7 @@ TEST_CASE("a run whose checkpoints are all gone or damaged does not begin anew u
   std::filesystem::remove_all(checkpoint);
   contains(message_of([&] { MinimalTrainer{epochs_up_to(2), config}.fit(); }), "it had checkpoints by its run.json");
   config.run.resume = Resume::fresh;
-  CHECK(MinimalTrainer{epochs_up_to(2), config}.fit().checkpoint()->number() == 2);
+  CHECK(MinimalTrainer{epochs_up_to(2), config}.fit().checkpoint()->number().value == 2);
 }
 
 TEST_CASE("a critical callback that refuses at the start keeps every worker from starting") {
@@ -383,7 +383,7 @@ TEST_CASE("a checkpoint that cannot be deleted at the very end is warned of") {
 TEST_CASE("callbacks have read a checkpoint before a worker that waited for it goes on and may remove it") {
   TemporaryFolder const folder;
   struct Reader : Callback {
-    void on_checkpoint(Checkpoint const& checkpoint) override { seen = checkpoint.number(); }
+    void on_checkpoint(Checkpoint const& checkpoint) override { seen = checkpoint.number().value; }
     std::atomic<std::uint64_t> seen{0};
   };
   auto const reader = std::make_shared<Reader>();

@@ -187,7 +187,7 @@ TEST_CASE("a store that cannot be cleared keeps nothing of a run that Resume::fr
   auto const result = MinimalTrainer{epochs_up_to(1), config}.fit();
   CHECK(texts_in(result) == Texts{"0"});
   CHECK(result.history.size() == 1);
-  CHECK(result.checkpoint()->number() == 1);
+  CHECK(result.checkpoint()->number().value == 1);
 }
 
 TEST_CASE("more failing deletions than there is room for messages end with a warning each") {

@@ -84,7 +84,7 @@ RAYTRAIN_INLINE void ProgressBar::on_failure(ErrorInfo const& error) {
 
 RAYTRAIN_INLINE void ProgressBar::on_restart(AttemptInfo const& before, std::optional<Checkpoint> const& resumed_from) {
   auto const from = resumed_from ? fmt::format("goes on after report {} from checkpoint {}",
-                                               resumed_from->training_iteration(), resumed_from->number())
+                                               resumed_from->training_iteration(), resumed_from->number().value)
                                  : std::string{"begins anew"};
   std::lock_guard const lock{mutex_};
   begin_.reset();

@@ -62,7 +62,7 @@ RAYTRAIN_INLINE Checkpoint::Checkpoint(std::shared_ptr<CheckpointFiles const> fi
   }
 }
 
-RAYTRAIN_INLINE auto Checkpoint::number() const noexcept -> std::uint64_t { return manifest_->number; }
+RAYTRAIN_INLINE auto Checkpoint::number() const noexcept -> CheckpointNumber { return {manifest_->number}; }
 
 RAYTRAIN_INLINE auto Checkpoint::run_id() const -> std::string { return manifest_->run_id.value_or(""); }
 
@@ -222,7 +222,7 @@ RAYTRAIN_INLINE auto Checkpoint::view(std::string_view name) const -> SharedByte
 
 RAYTRAIN_INLINE auto Checkpoint::copy_of(FileEntry const& entry) const -> std::optional<SharedBytes> {
   auto const copies = copies_.lock();
-  auto copy = copies ? copies->find(CheckpointNumber{number()}, entry.name) : std::nullopt;
+  auto copy = copies ? copies->find(number(), entry.name) : std::nullopt;
   if (copy && (copy->size() != entry.size_bytes || detail::xxh3_of(copy->view()) != entry.xxh3)) copy.reset();
   return copy;
 }

@@ -70,7 +70,7 @@ class Checkpoint {
   [[nodiscard]] auto as_directory() const -> std::filesystem::path const& { return path(); }
 
   /// Position among the run's checkpoints, from 1; 0 if it was never committed.
-  [[nodiscard]] auto number() const noexcept -> std::uint64_t;
+  [[nodiscard]] auto number() const noexcept -> CheckpointNumber;
   /// The run that wrote it, as `run_id` in its run.json; empty if it was never committed, or by a version that did not
   /// record it.
   [[nodiscard]] auto run_id() const -> std::string;

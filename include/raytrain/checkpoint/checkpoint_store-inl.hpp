@@ -98,10 +98,11 @@ RAYTRAIN_INLINE auto CheckpointStore::open(CheckpointNumber number) const -> Che
                 "it belongs to the run '" + checkpoint.run_id() + "', and this is the run '" + run_id_ + "'",
                 "to begin with its state, load it by Checkpoint::from_directory in the training function"};
   }
-  if (checkpoint.number() == number.value) return checkpoint;
+  if (checkpoint.number() == number) return checkpoint;
   throw Error{Errc::corrupt_checkpoint, files->attempted(),
-              checkpoint.number() == 0 ? "manifest.json is missing"
-                                       : "manifest.json is that of checkpoint " + std::to_string(checkpoint.number())};
+              checkpoint.number() == CheckpointNumber{}
+                  ? "manifest.json is missing"
+                  : "manifest.json is that of checkpoint " + std::to_string(checkpoint.number().value)};
 }
 
 RAYTRAIN_INLINE auto CheckpointStore::list() const -> std::vector<Checkpoint> {

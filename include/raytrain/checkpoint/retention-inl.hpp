@@ -20,7 +20,7 @@ RAYTRAIN_INLINE auto scored(std::vector<Checkpoint> const& checkpoints, Checkpoi
   for (auto const& checkpoint : checkpoints) {
     auto score = checkpoint.metrics().number(config.score_attribute);
     if (checkpoint.is_handed_over()) score.reset();
-    all.push_back({CheckpointNumber{checkpoint.number()}, score});
+    all.push_back({checkpoint.number(), score});
   }
   return all;
 }

@@ -59,7 +59,7 @@ RAYTRAIN_INLINE auto RunDirectory::report_fields() const noexcept -> std::vector
 }
 
 RAYTRAIN_INLINE auto RunDirectory::begin_message(std::optional<Checkpoint> const& checkpoint) const -> Begin {
-  auto const number = checkpoint ? std::optional{CheckpointNumber{checkpoint->number()}} : std::nullopt;
+  auto const number = checkpoint ? std::optional{checkpoint->number()} : std::nullopt;
   return {.name = name(),
           .run_path = path_.string(),
           .run_id = run_id(),

@@ -83,7 +83,7 @@ inline auto newest_numbers(CheckpointStore const& store) -> std::string {
   auto const found = store.newest_valid([&](CheckpointNumber number, std::string const&, std::string_view) {
     numbers += std::to_string(number.value) + " ";
   });
-  return numbers + (found ? std::to_string(found->number()) : "none");
+  return numbers + (found ? std::to_string(found->number().value) : "none");
 }
 
 }  // namespace raytrain::testing
@@ -117,7 +117,7 @@ TEST_CASE_TEMPLATE_DEFINE("a store of checkpoints", Storage, checkpoint_store_co
     CHECK(store->numbers().empty());
     auto const made = commit_parts(*store, std::move(parts));
     TextFiles const expected{{"rank_0001/opt", "1"}, {"shared", "s"}, {"x/y", ""}};
-    CHECK(made.number() == 1);
+    CHECK(made.number().value == 1);
     CHECK(texts_of(made) == expected);
     auto const later = start(2);
     CHECK(later->numbers() == std::vector<CheckpointNumber>{{1}});
@@ -139,11 +139,11 @@ TEST_CASE_TEMPLATE_DEFINE("a store of checkpoints", Storage, checkpoint_store_co
 
   SUBCASE("numbers them from 1, in ascending order, and never gives a number again") {
     auto const store = start(1);
-    for (std::uint64_t i = 0; i < 11; ++i) CHECK(commit_texts(*store, some, {i}).number() == i + 1);
+    for (std::uint64_t i = 0; i < 11; ++i) CHECK(commit_texts(*store, some, {i}).number().value == i + 1);
     store->remove(CheckpointNumber{11});
-    CHECK(commit_texts(*store, some, {11}).number() == 12);
+    CHECK(commit_texts(*store, some, {11}).number().value == 12);
     auto const later = start(2);
-    CHECK(commit_texts(*later, some).number() == 13);
+    CHECK(commit_texts(*later, some).number().value == 13);
     auto const numbers = later->numbers();
     REQUIRE(numbers.size() == 12);
     CHECK(std::ranges::is_sorted(numbers));
@@ -214,7 +214,7 @@ TEST_CASE_TEMPLATE_DEFINE("a store of checkpoints", Storage, checkpoint_store_co
     CHECK(error_code_of([&] { (void)store->open(CheckpointNumber{4}).view("model"); }) == "corrupt_checkpoint");
     CHECK(error_code_of([&] { (void)store->open(CheckpointNumber{3}); }) == "corrupt_checkpoint");
     CHECK(store->list().size() == 3);
-    CHECK(commit_texts(*store, some, {4}).number() == 5);
+    CHECK(commit_texts(*store, some, {4}).number().value == 5);
     storage.damage(CheckpointNumber{1}, "a/b");
     storage.damage(CheckpointNumber{2}, "a/b");
     storage.damage(CheckpointNumber{5}, "a/b");

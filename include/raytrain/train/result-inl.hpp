@@ -119,7 +119,7 @@ RAYTRAIN_INLINE auto Result::from_path(std::filesystem::path const& run_path, Ma
                               "': name the store that it trained with, as CheckpointConfig::store makes it");
   }
   auto const damaged = damaged_checkpoints_in(record);
-  std::erase_if(result.checkpoints, [&](auto const& it) { return damaged.contains(CheckpointNumber{it.number()}); });
+  std::erase_if(result.checkpoints, [&](auto const& it) { return damaged.contains(it.number()); });
   return result;
 }
 

@@ -60,7 +60,7 @@ RAYTRAIN_INLINE void broadcast_content(Collective& collective, std::size_t size,
 RAYTRAIN_INLINE void exchange_copies(WorkerSetup const& setup) {
   auto const& run = *setup.run;
   if (!run.copies || !run.checkpoint || run.begins_from_other_run || setup.link.attempt() == Attempt{}) return;
-  CheckpointNumber const number{run.checkpoint->number()};
+  auto const number = run.checkpoint->number();
   auto const files = replicated_files(*run.checkpoint);
   if (files.empty()) return;
   std::vector<std::uint8_t> mine;  // by file: whether it is here

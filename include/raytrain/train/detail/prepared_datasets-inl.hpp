@@ -134,15 +134,16 @@ RAYTRAIN_INLINE void prepare_datasets(WorkerSetup const& setup) {
   if (!run.checkpoint->contains(CheckpointedPreprocessor::file_name)) return;
   throw NotRetryable{
       "TrainerConfig::preprocessor",
-      fmt::format("is not set, and the run has trained with one until checkpoint {}", run.checkpoint->number()),
+      fmt::format("is not set, and the run has trained with one until checkpoint {}", run.checkpoint->number().value),
       "set it, or begin anew by Resume::fresh"};
 }
 
 RAYTRAIN_INLINE auto PreparedDatasets::of_checkpoint(Checkpoint const& checkpoint) const -> CheckpointedPreprocessor {
   auto const refuse = [&](std::string const& happened) {
-    throw NotRetryable{"TrainerConfig::preprocessor",
-                       fmt::format("{} until checkpoint {}, from which it goes on", happened, checkpoint.number()),
-                       "set that one, or begin anew by Resume::fresh"};
+    throw NotRetryable{
+        "TrainerConfig::preprocessor",
+        fmt::format("{} until checkpoint {}, from which it goes on", happened, checkpoint.number().value),
+        "set that one, or begin anew by Resume::fresh"};
   };
   if (!checkpoint.contains(CheckpointedPreprocessor::file_name)) refuse("is set, and the run has trained without one");
   auto const differs = [&](std::string const& type_before) {

@@ -32,7 +32,7 @@ RAYTRAIN_INLINE auto ended_with(Result const& result) -> Ended {
   ended.metrics = result.metrics;
   ended.path = result.path.string();
   ended.error = result.error;
-  for (auto const& checkpoint : result.checkpoints) ended.checkpoints.push_back({checkpoint.number()});
+  for (auto const& checkpoint : result.checkpoints) ended.checkpoints.push_back(checkpoint.number());
   ended.warnings = result.warnings;
   ended.nothing_left = result.nothing_left;
   ended.timings = {result.timings.to_workers_s, result.timings.to_first_report_s, result.timings.total_s};

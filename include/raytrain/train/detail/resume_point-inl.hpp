@@ -36,7 +36,7 @@ RAYTRAIN_INLINE auto open_source(CheckpointSource const& source) -> std::optiona
       refuse_source(error);
     }
   }();
-  if (opened.number() > 0) return opened;
+  if (opened.number().value > 0) return opened;
   throw Error{
       Errc::corrupt_checkpoint, source_setting,
       "'" + opened.location() + "' has no manifest.json, without which nobody knows what should be in it",
@@ -65,9 +65,9 @@ RAYTRAIN_INLINE auto source_text(CheckpointSource const& source) -> std::string 
   auto const location = "'" + location_of(source) + "'";
   try {
     auto const checkpoint = open_source(source);
-    if (checkpoint->number() == 0) return location;
-    return location + ", checkpoint " + std::to_string(checkpoint->number()) + " of the run '" + checkpoint->run_id() +
-           "', after report " + std::to_string(checkpoint->training_iteration());
+    if (checkpoint->number().value == 0) return location;
+    return location + ", checkpoint " + std::to_string(checkpoint->number().value) + " of the run '" +
+           checkpoint->run_id() + "', after report " + std::to_string(checkpoint->training_iteration());
   } catch (Error const& error) {
     return location + ", which cannot be opened (" + error.happened() + ")";
   }
@@ -89,7 +89,7 @@ RAYTRAIN_INLINE void ResumePoint::forget_what_is_whole_again() {
   auto const there = store_.numbers();
   std::erase_if(skipped_, [&](CheckpointNumber number) { return std::ranges::find(there, number) == there.end(); });
   // Where one was brought back, perhaps others were.
-  if (!own_ || skipped_.erase(CheckpointNumber{own_->number()}) == 0) return;
+  if (!own_ || skipped_.erase(own_->number()) == 0) return;
   std::erase_if(skipped_, [&](CheckpointNumber number) {
     try {
       store_.open(number).verify();
@@ -106,8 +106,8 @@ RAYTRAIN_INLINE void ResumePoint::warn_of_older_one_of_this_run() {
     auto const named = open_source(source_);
     if (named->run_id().empty() || named->run_id() != own_->run_id() || named->number() == own_->number()) return;
     warned_of_source_ = true;
-    warnings_.push_back(std::string{source_setting} + " names checkpoint " + std::to_string(named->number()) +
-                        " of this run itself, which goes on from " + std::to_string(own_->number()) +
+    warnings_.push_back(std::string{source_setting} + " names checkpoint " + std::to_string(named->number().value) +
+                        " of this run itself, which goes on from " + std::to_string(own_->number().value) +
                         ", its newest; to begin at the other one, choose another RunConfig::name");
   } catch (Error const&) {
     return;  // it is not needed any more
@@ -116,8 +116,7 @@ RAYTRAIN_INLINE void ResumePoint::warn_of_older_one_of_this_run() {
 
 RAYTRAIN_INLINE auto ResumePoint::whole_checkpoints() const -> std::vector<Checkpoint> {
   auto checkpoints = store_.list();
-  std::erase_if(checkpoints,
-                [&](Checkpoint const& checkpoint) { return skipped_.contains(CheckpointNumber{checkpoint.number()}); });
+  std::erase_if(checkpoints, [&](Checkpoint const& checkpoint) { return skipped_.contains(checkpoint.number()); });
   return checkpoints;
 }
 

@@ -35,7 +35,7 @@ RAYTRAIN_INLINE void RunDriver::look_for_checkpoint(std::vector<CheckpointOrdina
     resume_point_.find(kept);
     auto const& own = resume_point_.own();
     if (!own) plan_.directory.check_none_lost();
-    auto const is_verified = !own || kept != CheckpointNumber{own->number()};
+    auto const is_verified = !own || kept != own->number();
     events_.push(RunEvent{RestartDue{resume_point_.training_iteration(), launcher_.room().workers, is_verified,
                                      resume_point_.skipped()}});
   } catch (...) {

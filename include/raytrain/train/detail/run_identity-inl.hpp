@@ -118,7 +118,7 @@ RAYTRAIN_INLINE auto digests_of(Datasets const& datasets) -> std::map<std::strin
 RAYTRAIN_INLINE auto changes_since(Checkpoint const& checkpoint, std::uint64_t seed, Datasets const& datasets)
     -> std::vector<std::string> {
   std::vector<std::string> changes;
-  auto const add = [&, before = fmt::format("goes on from checkpoint {}, before which ", checkpoint.number())](
+  auto const add = [&, before = fmt::format("goes on from checkpoint {}, before which ", checkpoint.number().value)](
                        std::string const& change) { changes.push_back(before + change + " now"); };
   if (auto const seed_before = checkpoint.seed().value_or(seed); seed_before != seed) {
     add("RunConfig::seed was " + std::to_string(seed_before) + "; it is " + std::to_string(seed));
