@@ -59,7 +59,7 @@ class ControlServer {
     bool unix_socket_too = false;                        ///< Faster for ranks of this host.
     std::chrono::milliseconds heartbeat_interval{1000};  ///< Also how often the limits below are looked at.
     std::chrono::milliseconds silence_limit{30'000};     ///< A rank that is not heard of for longer is lost.
-    std::chrono::milliseconds stopped_limit{30'000};     ///< As that, for one that `Events::is_stopped`.
+    std::chrono::milliseconds suspended_limit{30'000};   ///< As that, for one that `Events::is_suspended`.
     std::chrono::milliseconds handshake_timeout{5000};
     std::chrono::milliseconds flush_limit{2000};  ///< For `close`.
     /// Connections without a handshake, beyond one for each rank that is still expected; one without a whole
@@ -83,8 +83,8 @@ class ControlServer {
     std::function<void(Rank, LostConnection)> on_lost;
     /// Somebody connected who is no rank of this run: at first a text for each, then a count now and then.
     std::function<void(std::string)> on_stranger;
-    /// Whether a rank that is not heard of cannot say anything, since its process is stopped (SIGSTOP).
-    std::function<bool(Rank)> is_stopped = {};
+    /// Whether a rank that is not heard of cannot say anything, since its process is suspended (SIGSTOP).
+    std::function<bool(Rank)> is_suspended = {};
     /// A rank's connection has ended with a goodbye.
     std::function<void(Rank)> on_goodbye = {};
     /// Whether a process that has connected as this rank may send that, where it may speak as another rank by now.
@@ -359,8 +359,8 @@ class ControlServer {
   /// None where the system has no room for it, as who asks is told.
   [[nodiscard]] auto stream_of(Request const& request) -> std::optional<SocketStream>;
 
-  [[nodiscard]] auto is_stopped(Rank rank, Clock::Duration silence) const -> bool {
-    return silence > options_.stopped_limit && events_.is_stopped && events_.is_stopped(rank);
+  [[nodiscard]] auto is_suspended(Rank rank, Clock::Duration silence) const -> bool {
+    return silence > options_.suspended_limit && events_.is_suspended && events_.is_suspended(rank);
   }
 
   /// Sends heartbeats, and ends connections that say nothing.
@@ -375,8 +375,8 @@ class ControlServer {
       auto const stall = late > options_.heartbeat_interval ? late : Clock::Duration{0};
       for (auto* const stranger : strangers_) {
         stranger->heard += stall;
-        if (stranger->adopted_as && is_stopped(*stranger->adopted_as, now() - stranger->heard)) {
-          stranger->end(detail::stopped_for(options_.stopped_limit));
+        if (stranger->adopted_as && is_suspended(*stranger->adopted_as, now() - stranger->heard)) {
+          stranger->end(detail::suspended_for(options_.suspended_limit));
         }
         if (!stranger->adopted_as && now() - stranger->heard > options_.handshake_timeout) {
           stranger->end("sent " + std::to_string(stranger->session.received_bytes()) + " of the handshake's " +
@@ -391,8 +391,8 @@ class ControlServer {
         auto const silence = connection->held ? Clock::Duration{0} : now() - connection->heard;
         if (silence > options_.silence_limit) {
           connection->end(detail::silent_for(options_.silence_limit, "its"));
-        } else if (is_stopped(peer->rank, silence)) {
-          connection->end(detail::stopped_for(options_.stopped_limit));
+        } else if (is_suspended(peer->rank, silence)) {
+          connection->end(detail::suspended_for(options_.suspended_limit));
         } else if (peer->outbox.bytes() == 0) {
           peer->outbox.push(heartbeat);
         }

@@ -40,12 +40,12 @@ RAYTRAIN_INLINE ProcessLauncher::ProcessLauncher(SupervisorOptions options)
       server_{ControlServer::Options{.world = range_.most,
                                      .listens = false,
                                      .heartbeat_interval = detail::WorkerStart::heartbeat_interval,
-                                     .stopped_limit = 2 * detail::WorkerStart::heartbeat_interval},
+                                     .suspended_limit = 2 * detail::WorkerStart::heartbeat_interval},
               ControlServer::Events{
                   .on_message = [this](Rank rank, WorkerMessage& message) { return take(rank, message); },
                   .on_lost = [this](Rank rank, ControlServer::LostConnection const& lost) { disconnected(rank, lost); },
                   .on_stranger = {},
-                  .is_stopped = [this](Rank rank) { return is_stopped(rank); },
+                  .is_suspended = [this](Rank rank) { return is_suspended(rank); },
                   .on_goodbye = [this](Rank rank) { said_goodbye(rank); }}} {}
 
 RAYTRAIN_INLINE ProcessLauncher::~ProcessLauncher() {
@@ -211,15 +211,15 @@ RAYTRAIN_INLINE void ProcessLauncher::end() noexcept {
   };
   for (auto waited = step; waited <= limit && !changed_.wait_for(lock, step, all_have_ended); waited += step) {
     for (auto const& process : processes_) {
-      if (process.child != nullptr && process.child->is_stopped()) process.child->kill();
+      if (process.child != nullptr && process.child->is_suspended()) process.child->kill();
     }
   }
 }
 
-RAYTRAIN_INLINE auto ProcessLauncher::is_stopped(Rank rank) -> bool {
+RAYTRAIN_INLINE auto ProcessLauncher::is_suspended(Rank rank) -> bool {
   std::scoped_lock const lock{mutex_};
   auto& process = processes_[rank.value];
-  if (process.child == nullptr || !process.child->is_stopped()) return false;
+  if (process.child == nullptr || !process.child->is_suspended()) return false;
   process.kill_reason = "a signal (SIGSTOP) had stopped it";
   return true;
 }

@@ -69,7 +69,7 @@ class ProcessLauncher final : public Supervisor {
 
   // From other threads:
   [[nodiscard]] auto take(Rank rank, WorkerMessage& message) -> bool;
-  [[nodiscard]] auto is_stopped(Rank rank) -> bool;
+  [[nodiscard]] auto is_suspended(Rank rank) -> bool;
   void disconnected(Rank rank, ControlServer::LostConnection const& lost);
   void said_goodbye(Rank rank);
   void exited(Rank rank, detail::ProcessExit exit);

@@ -80,12 +80,12 @@ RAYTRAIN_INLINE SupervisedJob::SupervisedJob(Options options, Events events)
                                      .port = wanted_port(),
                                      .unix_socket_too = true,
                                      .heartbeat_interval = detail::WorkerStart::heartbeat_interval,
-                                     .stopped_limit = 2 * detail::WorkerStart::heartbeat_interval},
+                                     .suspended_limit = 2 * detail::WorkerStart::heartbeat_interval},
               ControlServer::Events{
                   .on_message = [this](Rank rank, WorkerMessage& message) { return events_.on_message(rank, message); },
                   .on_lost = [this](Rank rank, ControlServer::LostConnection const& lost) { disconnected(rank, lost); },
                   .on_stranger = [this](std::string text) { events_.on_stranger(std::move(text)); },
-                  .is_stopped = [this](Rank rank) { return is_stopped(rank); },
+                  .is_suspended = [this](Rank rank) { return is_suspended(rank); },
                   .is_own = events_.is_own,
                   .on_connected = [this](Rank rank, ::pid_t pid) { connected(rank, pid); }}} {
   write_start();
@@ -177,7 +177,7 @@ RAYTRAIN_INLINE void SupervisedJob::end() noexcept {
   lock.unlock();
   server_.close();
   lock.lock();
-  auto const stands_still = [](Process const& it) { return it.pid != 0 && detail::is_stopped(it.pid); };
+  auto const stands_still = [](Process const& it) { return it.pid != 0 && detail::is_suspended(it.pid); };
   for (auto waited = step; waited <= limit && !has_exited_; waited += step) {
     changed_.wait_for(lock, step, [this] { return has_exited_; });
     if (std::ranges::any_of(processes_, stands_still)) return;
@@ -259,7 +259,7 @@ RAYTRAIN_INLINE void SupervisedJob::watch_start(std::stop_token const& is_over) 
       continue;
     }
     for (auto const& [process, environment] : there) {
-      if (detail::is_stopped(process)) ::kill(process, SIGKILL);
+      if (detail::is_suspended(process)) ::kill(process, SIGKILL);
     }
     lock.lock();
     auto const ranks_here = there.empty() ? 1 : detail::ranks_of_host_in(there.begin()->second);
@@ -285,11 +285,11 @@ RAYTRAIN_INLINE void SupervisedJob::connected(Rank rank, ::pid_t pid) {
   tell(lost);
 }
 
-RAYTRAIN_INLINE auto SupervisedJob::is_stopped(Rank rank) -> bool {
+RAYTRAIN_INLINE auto SupervisedJob::is_suspended(Rank rank) -> bool {
   std::scoped_lock const lock{mutex_};
   auto& process = processes_[rank.value];
-  if (process.pid != 0 && detail::is_stopped(process.pid)) process.is_stopped = true;
-  return process.is_stopped;
+  if (process.pid != 0 && detail::is_suspended(process.pid)) process.is_suspended = true;
+  return process.is_suspended;
 }
 
 RAYTRAIN_INLINE void SupervisedJob::disconnected(Rank rank, ControlServer::LostConnection const& connection) {
@@ -297,7 +297,7 @@ RAYTRAIN_INLINE void SupervisedJob::disconnected(Rank rank, ControlServer::LostC
   auto& process = processes_[rank.value];
   if (is_over_ || !process.lost.empty()) return;
   process.is_gone = connection.is_broken;
-  if (process.is_stopped) {
+  if (process.is_suspended) {
     process.lost = "its process stands still, since a signal (SIGSTOP) has stopped it";
   } else {
     // On this host the end of a connection is that of its process. How it was noticed is a matter of chance, and the
@@ -309,7 +309,7 @@ RAYTRAIN_INLINE void SupervisedJob::disconnected(Rank rank, ControlServer::LostC
   if (options_.survives_losses && process.handle.is_open()) {
     ::syscall(SYS_pidfd_send_signal, process.handle.get(), SIGKILL, nullptr, 0);
   }
-  if (!all_have_come() && !has_exited_ && !process.is_stopped && !options_.survives_losses) return;
+  if (!all_have_come() && !has_exited_ && !process.is_suspended && !options_.survives_losses) return;
   auto const lost = take_lost();
   lock.unlock();
   tell(lost);

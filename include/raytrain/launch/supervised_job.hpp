@@ -89,7 +89,7 @@ class SupervisedJob {
     FileDescriptor handle;  ///< Of a process of this host, which it names whatever becomes of its number.
     ::pid_t pid = 0;
     bool has_connected = false;
-    bool is_stopped = false;
+    bool is_suspended = false;
     bool is_gone = false;  ///< The launcher of the job has seen it end, or will.
     std::string lost;      ///< Why it is; empty before.
     bool is_told = false;  ///< That it is lost.
@@ -121,7 +121,7 @@ class SupervisedJob {
 
   // From other threads:
   void connected(Rank rank, ::pid_t pid);
-  [[nodiscard]] auto is_stopped(Rank rank) -> bool;
+  [[nodiscard]] auto is_suspended(Rank rank) -> bool;
   void disconnected(Rank rank, ControlServer::LostConnection const& connection);
   void exited(detail::ProcessExit const& exit);
   [[nodiscard]] auto all_have_come() const -> bool;

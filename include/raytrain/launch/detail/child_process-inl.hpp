@@ -111,7 +111,7 @@ RAYTRAIN_INLINE ChildProcess::~ChildProcess() {
   watched_->is_left ? watcher_.detach() : wait();
 }
 
-RAYTRAIN_INLINE auto is_stopped(::pid_t process) -> bool {
+RAYTRAIN_INLINE auto is_suspended(::pid_t process) -> bool {
   std::ifstream file{"/proc/" + std::to_string(process) + "/stat"};
   std::string line;
   std::getline(file, line);
@@ -178,7 +178,7 @@ RAYTRAIN_INLINE auto ChildProcess::start(Options const& options) -> ::pid_t {
   constexpr int step_ms = 500;
   ::pollfd news{told.get(), POLLIN, 0};
   while (::poll(&news, 1, step_ms) <= 0) {
-    if (detail::is_stopped(pid)) ::kill(pid, SIGKILL);
+    if (detail::is_suspended(pid)) ::kill(pid, SIGKILL);
   }
   int error = 0;
   ::ssize_t count = 0;

@@ -19,8 +19,8 @@ namespace raytrain::detail {
 /// Those that this process was started with, from /proc/self/cmdline, whatever its program has made of them since.
 [[nodiscard]] auto program_arguments() -> std::vector<std::string>;
 
-/// Whether a signal (SIGSTOP) has stopped a process of this host, and none has let it go on.
-[[nodiscard]] auto is_stopped(::pid_t process) -> bool;
+/// Whether a signal (SIGSTOP) has suspended a process of this host, and none has let it go on.
+[[nodiscard]] auto is_suspended(::pid_t process) -> bool;
 
 /// How a process has ended.
 struct ProcessExit {
@@ -60,7 +60,7 @@ class ChildProcess {
 
   [[nodiscard]] auto pid() const noexcept -> ::pid_t { return pid_; }
 
-  [[nodiscard]] auto is_stopped() const -> bool { return detail::is_stopped(pid_); }
+  [[nodiscard]] auto is_suspended() const -> bool { return detail::is_suspended(pid_); }
 
   /// If it has not ended. A SIGKILL goes to its whole group, if it has its own.
   void kill(int signal = SIGKILL) noexcept;

@@ -27,7 +27,7 @@ RAYTRAIN_INLINE auto without_goodbye(std::string_view whose) -> std::string {
   return "ended without a goodbye: " + std::string{whose} + " process was killed, crashed or exited";
 }
 
-RAYTRAIN_INLINE auto stopped_for(std::chrono::milliseconds limit) -> std::string {
+RAYTRAIN_INLINE auto suspended_for(std::chrono::milliseconds limit) -> std::string {
   return "was given up: its process is stopped by a signal (SIGSTOP), and has said nothing for " +
          std::to_string(limit.count()) + " ms";
 }

@@ -57,7 +57,7 @@ class ControlFrames {
 
 [[nodiscard]] auto silent_for(std::chrono::milliseconds limit, std::string_view whose) -> std::string;
 
-[[nodiscard]] auto stopped_for(std::chrono::milliseconds limit) -> std::string;
+[[nodiscard]] auto suspended_for(std::chrono::milliseconds limit) -> std::string;
 
 /// Describes the exception that is being handled.
 [[nodiscard]] auto broken_by_exception(std::string_view whose) -> std::string;
