@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Includes point down the layers only, and a third-party library stays in the folder that owns it."""
+"""Includes point down the layers only, a third-party library stays in the folder that owns it, and a folder's details in its detail/."""
 import re
 import sys
 
@@ -50,6 +50,7 @@ OWNERS = {
 
 
 def check(root):
+    yield from details_outside(root)
     for path in guard.files(root, 'include'):
         inside = path.relative_to('include/raytrain')
         layer = inside.parts[0]
@@ -69,6 +70,23 @@ def check(root):
                 for library, owners in OWNERS.items():
                     if re.match(library, target) and not any(str(inside).startswith(owner) for owner in owners):
                         yield f'{where}: <{target}> is seen by {", ".join(owners)} only'
+
+
+def details_outside(root):
+    """Headers of details alone that lie where other folders may include them, and that none does."""
+    paths = [path for path in guard.files(root, 'include', endings=['.hpp']) if path.parts[2] not in ('testing', 'impl')]
+    text = {path: '\n'.join(guard.lines(root, path)) for path in paths}
+    users = {}
+    for path in paths:
+        for target in re.findall(r'^\s*#\s*include <(raytrain/[^>]+)>', text[path], re.MULTILINE):
+            users.setdefault(target, set()).add(path.parts[2])
+    for path in paths:
+        namespaces = re.findall(r'^namespace (raytrain[\w:]*)', text[path], re.MULTILINE)
+        is_of_details = namespaces and all(namespace.startswith('raytrain::detail') for namespace in namespaces)
+        if not is_of_details or path.parent.name == 'detail' or path.stem.endswith('-inl') or len(path.parts) < 4:
+            continue
+        if users.get(str(path.relative_to('include')), set()) <= {path.parts[2]}:
+            yield f'{path}: has details alone, and no other folder includes it: it belongs into {path.parent}/detail/'
 
 
 def arrow(where, inside, layer, target):
@@ -96,6 +114,9 @@ GOOD = {
     'include/raytrain/exec/executor.hpp': '#include <asio/awaitable.hpp>\n#include <raytrain/core/identifiers.hpp>\n',
     'include/raytrain/trainer.hpp': '#include <raytrain/backend/backend.hpp>\n',
     'include/raytrain/testing/double.hpp': '#include <raytrain/trainer.hpp>\n',
+    'include/raytrain/core/pages.hpp': 'namespace raytrain::detail {\n',
+    'include/raytrain/collective/buffer.hpp': '#include <raytrain/core/pages.hpp>\nnamespace raytrain {\n',
+    'include/raytrain/collective/detail/barrier.hpp': 'namespace raytrain::detail {\n',
 }
 DEFECTS = {
     'an arrow that points up': {'include/raytrain/core/up.hpp': '#include <raytrain/train/controller.hpp>\n'},
@@ -118,6 +139,10 @@ DEFECTS = {
     'CUDA outside its collectives': {'include/raytrain/collective/local.hpp': '#include <cuda_runtime_api.h>\n'},
     'NCCL in the kernels': {'include/raytrain/collective/cuda/k.hpp': '#include <nccl.h>\n'},
     'the details of another folder': {'include/raytrain/train/d.hpp': '#include <raytrain/exec/detail/x.hpp>\n'},
+    'details outside of detail/': {
+        'include/raytrain/launch/words.hpp': 'namespace raytrain::detail {\n',
+        'include/raytrain/launch/job.hpp': '#include <raytrain/launch/words.hpp>\nnamespace raytrain {\n',
+    },
     'a folder that is no layer': {'include/raytrain/misc/x.hpp': '#include <vector>\n'},
     'a quoted include': {'include/raytrain/core/q.hpp': '#include "rank.hpp"\n'},
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <raytrain/launch/job_hosts.hpp>
+#include <raytrain/launch/detail/job_hosts.hpp>
 
 #include <cstdint>
 #include <fstream>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -25,7 +26,6 @@
 #include <raytrain/core/metrics.hpp>
 #include <raytrain/core/process.hpp>
 #include <raytrain/launch/job_environment.hpp>
-#include <raytrain/launch/job_hosts.hpp>
 #include <raytrain/train/callback.hpp>
 
 namespace raytrain {
@@ -91,9 +91,9 @@ RAYTRAIN_INLINE void ProgressBar::on_restart(AttemptInfo const& before, std::opt
   latest_ = Progress{};
   auto const next = before.attempt.value + 1;
   bar_ = fmt::format("starting attempt {} ...", next);
-  auto const hosts = before.lost_hosts.empty()
-                         ? std::string{}
-                         : fmt::format(", without the hosts that do not answer: {}", detail::listed(before.lost_hosts));
+  auto const hosts = before.lost_hosts.empty() ? std::string{}
+                                               : fmt::format(", without the hosts that do not answer: {}",
+                                                             fmt::join(before.lost_hosts, ", "));
   auto const workers =
       before.next_world_size == before.world_size
           ? std::string{}

@@ -10,6 +10,8 @@
 #include <raytrain/launch/detail/control_session-inl.hpp>
 #include <raytrain/launch/detail/handshake-inl.hpp>
 #include <raytrain/launch/detail/host_check-inl.hpp>
+#include <raytrain/launch/detail/job_hosts-inl.hpp>
+#include <raytrain/launch/detail/placement_options-inl.hpp>
 #include <raytrain/launch/detail/process_mark-inl.hpp>
 #include <raytrain/launch/detail/rank_variables-inl.hpp>
 #include <raytrain/launch/detail/rejected_log-inl.hpp>
@@ -21,9 +23,7 @@
 #include <raytrain/launch/host-inl.hpp>
 #include <raytrain/launch/job-inl.hpp>
 #include <raytrain/launch/job_environment-inl.hpp>
-#include <raytrain/launch/job_hosts-inl.hpp>
 #include <raytrain/launch/object_exchange-inl.hpp>
-#include <raytrain/launch/placement_options-inl.hpp>
 #include <raytrain/launch/process_end-inl.hpp>
 #include <raytrain/launch/process_job-inl.hpp>
 #include <raytrain/launch/process_launcher-inl.hpp>

@@ -20,9 +20,9 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/detail/host_check.hpp>
-#include <raytrain/launch/job_hosts.hpp>
+#include <raytrain/launch/detail/job_hosts.hpp>
+#include <raytrain/launch/detail/placement_options.hpp>
 #include <raytrain/launch/launcher.hpp>
-#include <raytrain/launch/placement_options.hpp>
 #include <raytrain/launch/rank_supervisor.hpp>
 #include <raytrain/launch/supervised_job.hpp>
 #include <raytrain/message/message.hpp>

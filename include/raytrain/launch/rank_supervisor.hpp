@@ -16,9 +16,9 @@
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/launch/detail/host_check.hpp>
+#include <raytrain/launch/detail/job_hosts.hpp>
 #include <raytrain/launch/detail/remote_workers.hpp>
 #include <raytrain/launch/detail/survivors.hpp>
-#include <raytrain/launch/job_hosts.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/supervised_job.hpp>
 #include <raytrain/launch/supervisor.hpp>

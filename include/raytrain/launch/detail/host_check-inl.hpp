@@ -16,7 +16,7 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/detail/child_process.hpp>
 #include <raytrain/launch/detail/host_check.hpp>
-#include <raytrain/launch/job_hosts.hpp>
+#include <raytrain/launch/detail/job_hosts.hpp>
 
 namespace raytrain::detail {
 

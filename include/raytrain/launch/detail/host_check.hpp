@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <raytrain/launch/job_hosts.hpp>
+#include <raytrain/launch/detail/job_hosts.hpp>
 
 namespace raytrain::detail {
 

@@ -10,7 +10,6 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/process.hpp>
 #include <raytrain/launch/job_environment.hpp>
-#include <raytrain/launch/placement_options.hpp>
 #include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/launch/rank_start.hpp>
@@ -33,6 +32,9 @@ void check_collectives(FitPlan const& plan);
 
 /// Errors: `invalid_config` where raytrain starts no process that could have variables of its own.
 void check_env(RunConfig const& run, bool on_ranks);
+
+/// Errors: `invalid_config` where raytrain starts no job, and workers are not placed as they should be.
+void check_placement(ScalingConfig const& scaling, bool on_ranks);
 
 RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {
   open_standard_streams();
@@ -98,6 +100,18 @@ RAYTRAIN_INLINE void check_env(RunConfig const& run, bool on_ranks) {
                               "=...; or write Launch::mpirun"
                         : "set it in the environment in which the program is started, " + name +
                               "=... ./program; or write Launch::processes")};
+}
+
+RAYTRAIN_INLINE void check_placement(ScalingConfig const& scaling, bool on_ranks) {
+  auto const strategy = scaling.placement_strategy;
+  if (strategy == PlacementStrategy::automatic || (strategy == PlacementStrategy::pack && !on_ranks)) return;
+  throw Error{
+      Errc::invalid_config, "ScalingConfig::placement_strategy",
+      on_ranks ? "what has started this job has placed its ranks" : "is spread, and all workers are on this host",
+      on_ranks
+          ? "give it an option of its own, such as --map-by node for Open MPI's mpirun or --distribution=cyclic for "
+            "srun; or write Launch::mpirun"
+          : "write Launch::mpirun to have them on several"};
 }
 
 }  // namespace raytrain::detail

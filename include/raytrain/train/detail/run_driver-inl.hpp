@@ -17,6 +17,9 @@
 #include <variant>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_store.hpp>
 #include <raytrain/checkpoint/retention.hpp>
@@ -34,7 +37,6 @@
 #include <raytrain/exec/executor.hpp>
 #include <raytrain/exec/signal_thread.hpp>
 #include <raytrain/launch/host.hpp>
-#include <raytrain/launch/job_hosts.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/message/json.hpp>
 #include <raytrain/message/message.hpp>
@@ -297,7 +299,7 @@ RAYTRAIN_INLINE void RunDriver::tell_of_restart() {
   line.set("training_iteration", static_cast<std::int64_t>(iteration));
   line.set("lost_reports", static_cast<std::int64_t>(before.lost_reports));
   line.set("lost_s", before.lost_s);
-  if (!before.lost_hosts.empty()) line.set("lost_hosts", listed(before.lost_hosts));
+  if (!before.lost_hosts.empty()) line.set("lost_hosts", fmt::format("{}", fmt::join(before.lost_hosts, ", ")));
   line.set("timestamp", std::chrono::duration<double>{plan_.fit.clock.wall_now().time_since_epoch()}.count());
   log(line);
   callbacks_.call("on_restart", [&](Callback& callback) { callback.on_restart(before, resume_point_.own()); });

@@ -14,11 +14,8 @@ namespace raytrain::detail {
 /// already.
 [[nodiscard]] auto placement_options(ScalingConfig const& scaling) -> std::vector<std::string>;
 
-/// Errors: `invalid_config` where raytrain starts no job, and workers are not placed as they should be.
-void check_placement(ScalingConfig const& scaling, bool on_ranks);
-
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/placement_options-inl.hpp>
+#include <raytrain/launch/detail/placement_options-inl.hpp>
 #endif

@@ -24,7 +24,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/launch/job_hosts.hpp>
+#include <raytrain/launch/detail/job_hosts.hpp>
 
 namespace raytrain::detail {
 

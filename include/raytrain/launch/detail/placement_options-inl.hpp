@@ -13,8 +13,8 @@
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/launch/detail/placement_options.hpp>
 #include <raytrain/launch/detail/shell_text.hpp>
-#include <raytrain/launch/placement_options.hpp>
 
 namespace raytrain::detail {
 
@@ -73,17 +73,6 @@ RAYTRAIN_INLINE auto placement_options(ScalingConfig const& scaling) -> std::vec
                        "' is neither srun nor Open MPI's mpirun, and raytrain does not know how "
                        "to tell it",
                    "give it an option of its own in ScalingConfig::job_command, such as -ppn 1 for MPICH's mpiexec");
-}
-
-RAYTRAIN_INLINE void check_placement(ScalingConfig const& scaling, bool on_ranks) {
-  if (scaling.placement_strategy == PlacementStrategy::automatic) return;
-  if (on_ranks) {
-    refuse_placement("what has started this job has placed its ranks",
-                     "give it an option of its own, such as --map-by node for Open MPI's mpirun or "
-                     "--distribution=cyclic for srun; or write Launch::mpirun");
-  }
-  if (scaling.placement_strategy == PlacementStrategy::pack) return;
-  refuse_placement("is spread, and all workers are on this host", "write Launch::mpirun to have them on several");
 }
 
 }  // namespace raytrain::detail

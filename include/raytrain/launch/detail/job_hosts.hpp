@@ -80,5 +80,5 @@ class JobHosts {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/launch/job_hosts-inl.hpp>
+#include <raytrain/launch/detail/job_hosts-inl.hpp>
 #endif
