@@ -13,6 +13,7 @@
 #include <raytrain/launch/detail/job_hosts-inl.hpp>
 #include <raytrain/launch/detail/placement_options-inl.hpp>
 #include <raytrain/launch/detail/process_mark-inl.hpp>
+#include <raytrain/launch/detail/process_world-inl.hpp>
 #include <raytrain/launch/detail/rank_variables-inl.hpp>
 #include <raytrain/launch/detail/rejected_log-inl.hpp>
 #include <raytrain/launch/detail/remote_workers-inl.hpp>

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fcntl.h>
-
-#include <cerrno>
-#include <memory>
-#include <system_error>
 #include <utility>
 
-#include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/launch/detail/process_world.hpp>
 #include <raytrain/launch/detail/rank_variables.hpp>
 #include <raytrain/launch/detail/worker_cores.hpp>
 #include <raytrain/launch/job.hpp>
@@ -33,18 +27,6 @@ RAYTRAIN_INLINE auto place_process(Rank rank, WorldSize size, WorkerCores const&
           .cpus = cores.cpus(),
           .host_cpus = static_cast<int>(cores.cores().size())};
 }
-
-/// The workers of one supervisor, who share memory.
-class ProcessWorld final : public JobWorld {
- public:
-  ProcessWorld(std::shared_ptr<SharedMemoryGroup> const& shared, Rank rank) {
-    group = shared;
-    collective = std::make_unique<SharedMemoryCollective>(shared, rank);
-  }
-
-  [[nodiscard]] auto first_rank_of_host() const noexcept -> Rank override { return Rank{0}; }
-  void abandon() noexcept override {}
-};
 
 }  // namespace raytrain::detail
 
@@ -68,19 +50,8 @@ RAYTRAIN_INLINE void ProcessJob::prepare(Begin const& begin) {
     placement_ = detail::place_process(rank(), begin.world_size, *cores_);
     detail::set_rank_variables(placement_);
   }
-  renew_world([&]() -> std::unique_ptr<JobWorld> {
-    FileDescriptor const file{::open(begin.group.c_str(), O_RDWR | O_CLOEXEC)};
-    if (!file.is_open()) {
-      throw Error{Errc::io, "opening the workers' shared memory at " + begin.group,
-                  std::error_code{errno, std::generic_category()}.message(), "the system must have /proc"};
-    }
-    auto const group =
-        SharedMemoryGroup::attach(file.get(), {.timeout = options_.collective_timeout, .on_warning = on_warning()});
-    if (group->id() != begin.group_id) {
-      throw Error{Errc::worker_failed, "opening the workers' shared memory at " + begin.group,
-                  "it is that of another attempt"};
-    }
-    return std::make_unique<detail::ProcessWorld>(group, rank());
+  renew_world([&] {
+    return detail::process_world(begin, rank(), {.timeout = options_.collective_timeout, .on_warning = on_warning()});
   });
 }
 

@@ -17,7 +17,6 @@
 #include <variant>
 #include <vector>
 
-#include <raytrain/collective/shared_memory.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -26,6 +25,7 @@
 #include <raytrain/launch/control_server.hpp>
 #include <raytrain/launch/detail/child_process.hpp>
 #include <raytrain/launch/detail/process_mark.hpp>
+#include <raytrain/launch/detail/process_world.hpp>
 #include <raytrain/launch/detail/rank_variables.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_launcher.hpp>
@@ -67,7 +67,7 @@ RAYTRAIN_INLINE auto ProcessLauncher::keeps_process_of(Rank rank) -> bool {
 }
 
 RAYTRAIN_INLINE void ProcessLauncher::launch(WorkerLaunch what) {
-  group_ = SharedMemoryGroup::create(size_);
+  group_ = detail::make_process_group(size_, what.begin);
   begin_attempt(what);
   try {
     for (std::uint32_t rank = 0; rank < size_.value; ++rank) {
@@ -78,8 +78,6 @@ RAYTRAIN_INLINE void ProcessLauncher::launch(WorkerLaunch what) {
     throw;
   }
   what.begin.settings = options_.settings;
-  what.begin.group = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(group_->descriptor());
-  what.begin.group_id = group_->id();
   server_.tell_all(what.begin, size_);
 }
 

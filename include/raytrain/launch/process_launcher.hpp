@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <raytrain/collective/shared_memory.hpp>
+#include <raytrain/collective/collective_group.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -76,7 +76,7 @@ class ProcessLauncher final : public Supervisor {
   /// Tells the controller, once both its connection and the process itself have ended.
   void tell_of_end(Rank rank, std::unique_lock<std::mutex> lock);
 
-  std::shared_ptr<SharedMemoryGroup> group_;  ///< Of the last launch.
+  std::shared_ptr<CollectiveGroup> group_;  ///< Of the last launch.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Process> processes_;  ///< By rank.
