@@ -139,8 +139,9 @@ TEST_CASE_TEMPLATE("in MPI's own order, what does not depend on the order has th
         bool const selects = op == ReduceOp::min || op == ReduceOp::max;
         if (std::is_floating_point_v<T> && !selects) continue;
         for (std::size_t const size : {0U, 1U, 300U, 30'000U}) {
-          wrong += wrong_in_all_reduce<T>(collective, size, size, op);
-          wrong += wrong_in_reduce<T>(collective, size, size, op, root);
+          CheckedOperation const checked{.seed = size, .size = size, .op = op, .root = root};
+          wrong += wrong_in_all_reduce<T>(collective, checked);
+          wrong += wrong_in_reduce<T>(collective, checked);
         }
       }
     });

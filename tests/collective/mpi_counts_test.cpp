@@ -154,16 +154,34 @@ TEST_CASE_TEMPLATE("MPI is never given more elements at a time than it is allowe
   if (!MpiWorld<Setup>::has({2})) return;
   using Operation = std::size_t (*)(Collective&);
   Operation const operations[] = {
-      [](Collective& collective) { return wrong_in_all_reduce<std::int32_t>(collective, 1, 20'011, ReduceOp::sum); },
-      [](Collective& collective) { return wrong_in_all_reduce<double>(collective, 2, 20'011, ReduceOp::max); },
-      [](Collective& collective) { return wrong_in_reduce<std::int64_t>(collective, 3, 20'011, ReduceOp::sum, {1}); },
-      [](Collective& collective) { return wrong_in_reduce<double>(collective, 4, 20'011, ReduceOp::min, {1}); },
-      [](Collective& collective) { return wrong_in_reduce_scatter<float>(collective, 5, 5'011, ReduceOp::sum, false); },
-      [](Collective& collective) { return wrong_in_broadcast<float>(collective, 6, 20'011, {1}); },
-      [](Collective& collective) { return wrong_in_all_gather<float>(collective, 7, 5'011, true); },
-      [](Collective& collective) { return wrong_in_all_gatherv<float>(collective, 8, 5'011, false); },
-      [](Collective& collective) { return wrong_in_gather<float>(collective, 9, 5'011, {1}, false); },
-      [](Collective& collective) { return wrong_in_scatter<float>(collective, 10, 5'011, {1}, false); },
+      [](Collective& collective) {
+        return wrong_in_all_reduce<std::int32_t>(collective, {.seed = 1, .size = 20'011, .op = ReduceOp::sum});
+      },
+      [](Collective& collective) {
+        return wrong_in_all_reduce<double>(collective, {.seed = 2, .size = 20'011, .op = ReduceOp::max});
+      },
+      [](Collective& collective) {
+        return wrong_in_reduce<std::int64_t>(collective, {.seed = 3, .size = 20'011, .op = ReduceOp::sum, .root = {1}});
+      },
+      [](Collective& collective) {
+        return wrong_in_reduce<double>(collective, {.seed = 4, .size = 20'011, .op = ReduceOp::min, .root = {1}});
+      },
+      [](Collective& collective) {
+        return wrong_in_reduce_scatter<float>(collective, {.seed = 5, .size = 5'011, .op = ReduceOp::sum});
+      },
+      [](Collective& collective) {
+        return wrong_in_broadcast<float>(collective, {.seed = 6, .size = 20'011, .root = {1}});
+      },
+      [](Collective& collective) {
+        return wrong_in_all_gather<float>(collective, {.seed = 7, .size = 5'011, .in_place = true});
+      },
+      [](Collective& collective) { return wrong_in_all_gatherv<float>(collective, {.seed = 8, .size = 5'011}); },
+      [](Collective& collective) {
+        return wrong_in_gather<float>(collective, {.seed = 9, .size = 5'011, .root = {1}});
+      },
+      [](Collective& collective) {
+        return wrong_in_scatter<float>(collective, {.seed = 10, .size = 5'011, .root = {1}});
+      },
   };
   for (auto const& operation : operations) {
     CAPTURE(&operation - operations);
@@ -183,7 +201,7 @@ TEST_CASE_TEMPLATE("between hosts, a large array goes in slices and a small one 
   MpiWorld<Setup>::run(all.size, [&](Collective& collective) {
     auto const reduce = [&](std::size_t size) {
       recorder.take();
-      CHECK(wrong_in_all_reduce<std::int64_t>(collective, 1, size, ReduceOp::sum) == 0);
+      CHECK(wrong_in_all_reduce<std::int64_t>(collective, {.seed = 1, .size = size, .op = ReduceOp::sum}) == 0);
       return recorder.take();
     };
     auto const large = reduce(100'000);
@@ -192,8 +210,8 @@ TEST_CASE_TEMPLATE("between hosts, a large array goes in slices and a small one 
     // Otherwise Open MPI's answer to what comes late waits behind an array, and a network carries one way at a time.
     if (alone) CHECK_MESSAGE(large.messages == "sssrrrsssrrr", "not all is sent before anything is received");
     if (!alone) CHECK(large.messages == (all.rank.value % 2 == 0 ? "srsr" : ""));
-    CHECK(wrong_in_all_gather<float>(collective, 2, 1'000, true) == 0);
-    CHECK(wrong_in_all_gatherv<float>(collective, 3, 1'000, false) == 0);
+    CHECK(wrong_in_all_gather<float>(collective, {.seed = 2, .size = 1'000, .in_place = true}) == 0);
+    CHECK(wrong_in_all_gatherv<float>(collective, {.seed = 3, .size = 1'000}) == 0);
     auto const gathered = recorder.take().messages;
     if (alone) CHECK(gathered.starts_with("sssrrr"));
     if (!alone) CHECK(gathered == (all.rank.value % 2 == 0 ? "srsr" : ""));  // once a host
@@ -210,8 +228,8 @@ TEST_CASE("on two hosts, parts are in rank order also where every second rank is
   MPI_Comm_split(MPI_COMM_WORLD, 0, static_cast<int>(all.rank.value % 2 * 2 + all.rank.value / 2), &in_turn);
   {
     MpiCollective collective{std::make_shared<MpiGroup>(in_turn, patient_options(true))};
-    CHECK(wrong_in_all_gather<float>(collective, 1, 1'000, true) == 0);
-    CHECK(wrong_in_all_gatherv<float>(collective, 2, 20'000, false) == 0);
+    CHECK(wrong_in_all_gather<float>(collective, {.seed = 1, .size = 1'000, .in_place = true}) == 0);
+    CHECK(wrong_in_all_gatherv<float>(collective, {.seed = 2, .size = 20'000}) == 0);
   }
   MPI_Comm_free(&in_turn);
 }

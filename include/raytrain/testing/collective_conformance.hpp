@@ -129,113 +129,119 @@ auto wrong_bits(std::span<T const> array, Expected const& expected) -> std::size
   return wrong;
 }
 
+/// An operation whose result is checked: how the ranks' arrays are filled, and what is asked for.
+struct CheckedOperation {
+  std::uint64_t seed;  ///< Of the values.
+  std::size_t size;    ///< Elements of a rank's array, or of its part of one.
+  ReduceOp op = ReduceOp::sum;
+  Rank root{};
+  bool in_place = false;  ///< What a rank sends, or gets a part of, lies where it is in the array of all.
+};
+
 template <class T>
-auto wrong_in_all_reduce(Collective& collective, std::uint64_t seed, std::size_t size, ReduceOp op) -> std::size_t {
+auto wrong_in_all_reduce(Collective& collective, CheckedOperation const& what) -> std::size_t {
   auto const rank = collective.rank();
-  auto array = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
-  collective.all_reduce(array.span(), op);
+  auto array = filled<T>(what.size, rank, [&](std::size_t i) { return value_at<T>(what.seed, rank.value, i); });
+  collective.all_reduce(array.span(), what.op);
   return wrong_bits<T>(array.span(),
-                       [&](std::size_t i) { return expected_at<T>(seed, collective.size().value, i, op); });
+                       [&](std::size_t i) { return expected_at<T>(what.seed, collective.size().value, i, what.op); });
 }
 
 template <class T>
-auto wrong_in_broadcast(Collective& collective, std::uint64_t seed, std::size_t size, Rank root) -> std::size_t {
+auto wrong_in_broadcast(Collective& collective, CheckedOperation const& what) -> std::size_t {
   auto const rank = collective.rank();
-  auto array = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
-  collective.broadcast(array.span(), root);
-  return wrong_bits<T>(array.span(), [&](std::size_t i) { return value_at<T>(seed, root.value, i); });
+  auto array = filled<T>(what.size, rank, [&](std::size_t i) { return value_at<T>(what.seed, rank.value, i); });
+  collective.broadcast(array.span(), what.root);
+  return wrong_bits<T>(array.span(), [&](std::size_t i) { return value_at<T>(what.seed, what.root.value, i); });
 }
 
-/// `in_place`: what a rank sends lies where it will be in the result.
 template <class T>
-auto wrong_in_all_gather(Collective& collective, std::uint64_t seed, std::size_t size, bool in_place) -> std::size_t {
+auto wrong_in_all_gather(Collective& collective, CheckedOperation const& what) -> std::size_t {
   auto const rank = collective.rank();
-  auto mine = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
-  Array<T> all{size * collective.size().value, rank};
-  auto const own_part = all.span().subspan(rank.value * size, size);
-  if (in_place) std::copy(mine.span().begin(), mine.span().end(), own_part.begin());
-  collective.all_gather(std::span<T const>{in_place ? own_part : mine.span()}, all.span());
-  return wrong_bits<T>(all.span(), [&](std::size_t i) { return value_at<T>(seed, i / size, i % size); });
+  auto mine = filled<T>(what.size, rank, [&](std::size_t i) { return value_at<T>(what.seed, rank.value, i); });
+  Array<T> all{what.size * collective.size().value, rank};
+  auto const own_part = all.span().subspan(rank.value * what.size, what.size);
+  if (what.in_place) std::copy(mine.span().begin(), mine.span().end(), own_part.begin());
+  collective.all_gather(std::span<T const>{what.in_place ? own_part : mine.span()}, all.span());
+  return wrong_bits<T>(all.span(), [&](std::size_t i) { return value_at<T>(what.seed, i / what.size, i % what.size); });
 }
 
 template <class T>
-auto wrong_in_reduce_scatter(Collective& collective, std::uint64_t seed, std::size_t size, ReduceOp op, bool in_place)
-    -> std::size_t {
+auto wrong_in_reduce_scatter(Collective& collective, CheckedOperation const& what) -> std::size_t {
   auto const rank = collective.rank();
   auto const ranks = collective.size().value;
-  auto all = filled<T>(size * ranks, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
-  Array<T> apart{size, rank};
-  auto const mine = in_place ? all.span().subspan(rank.value * size, size) : apart.span();
-  collective.reduce_scatter(std::span<T const>{all.span()}, mine, op);
-  return wrong_bits<T>(mine, [&](std::size_t i) { return expected_at<T>(seed, ranks, rank.value * size + i, op); });
+  auto all = filled<T>(what.size * ranks, rank, [&](std::size_t i) { return value_at<T>(what.seed, rank.value, i); });
+  Array<T> apart{what.size, rank};
+  auto const mine = what.in_place ? all.span().subspan(rank.value * what.size, what.size) : apart.span();
+  collective.reduce_scatter(std::span<T const>{all.span()}, mine, what.op);
+  return wrong_bits<T>(
+      mine, [&](std::size_t i) { return expected_at<T>(what.seed, ranks, rank.value * what.size + i, what.op); });
 }
 
 template <class T>
-auto wrong_in_reduce(Collective& collective, std::uint64_t seed, std::size_t size, ReduceOp op, Rank root)
-    -> std::size_t {
+auto wrong_in_reduce(Collective& collective, CheckedOperation const& what) -> std::size_t {
   auto const rank = collective.rank();
-  auto array = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
-  collective.reduce(array.span(), op, root);
+  auto array = filled<T>(what.size, rank, [&](std::size_t i) { return value_at<T>(what.seed, rank.value, i); });
+  collective.reduce(array.span(), what.op, what.root);
   return wrong_bits<T>(array.span(), [&](std::size_t i) {
-    return rank == root ? expected_at<T>(seed, collective.size().value, i, op) : value_at<T>(seed, rank.value, i);
+    return rank == what.root ? expected_at<T>(what.seed, collective.size().value, i, what.op)
+                             : value_at<T>(what.seed, rank.value, i);
   });
 }
 
-/// `in_place`: as for all_gather. Other ranks than root give an array of some other size, which must stay as it is.
+/// Other ranks than root give an array of some other size, which must stay as it is.
 template <class T>
-auto wrong_in_gather(Collective& collective, std::uint64_t seed, std::size_t size, Rank root, bool in_place)
-    -> std::size_t {
+auto wrong_in_gather(Collective& collective, CheckedOperation const& what) -> std::size_t {
   auto const rank = collective.rank();
-  bool const is_root = rank == root;
-  auto mine = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
-  auto all = filled<T>(is_root ? size * collective.size().value : seed % 5, rank,
-                       [&](std::size_t i) { return value_at<T>(seed + 1, rank.value, i); });
-  auto const sent = is_root && in_place ? all.span().subspan(rank.value * size, size) : mine.span();
-  if (is_root && in_place) std::copy(mine.span().begin(), mine.span().end(), sent.begin());
-  collective.gather(std::span<T const>{sent}, all.span(), root);
+  bool const is_root = rank == what.root;
+  auto mine = filled<T>(what.size, rank, [&](std::size_t i) { return value_at<T>(what.seed, rank.value, i); });
+  auto all = filled<T>(is_root ? what.size * collective.size().value : what.seed % 5, rank,
+                       [&](std::size_t i) { return value_at<T>(what.seed + 1, rank.value, i); });
+  auto const sent = is_root && what.in_place ? all.span().subspan(rank.value * what.size, what.size) : mine.span();
+  if (is_root && what.in_place) std::copy(mine.span().begin(), mine.span().end(), sent.begin());
+  collective.gather(std::span<T const>{sent}, all.span(), what.root);
   return wrong_bits<T>(all.span(), [&](std::size_t i) {
-    return is_root ? value_at<T>(seed, i / size, i % size) : value_at<T>(seed + 1, rank.value, i);
+    return is_root ? value_at<T>(what.seed, i / what.size, i % what.size) : value_at<T>(what.seed + 1, rank.value, i);
   });
 }
 
 /// The same the other way round.
 template <class T>
-auto wrong_in_scatter(Collective& collective, std::uint64_t seed, std::size_t size, Rank root, bool in_place)
-    -> std::size_t {
+auto wrong_in_scatter(Collective& collective, CheckedOperation const& what) -> std::size_t {
   auto const rank = collective.rank();
-  bool const is_root = rank == root;
-  auto const value = [&](std::size_t i) { return value_at<T>(seed, rank.value, i); };
-  auto all = filled<T>(is_root ? size * collective.size().value : seed % 5, rank, value);
-  Array<T> apart{size, rank};
-  auto const mine = is_root && in_place ? all.span().subspan(rank.value * size, size) : apart.span();
-  collective.scatter(std::span<T const>{all.span()}, mine, root);
-  return wrong_bits<T>(all.span(), value) +
-         wrong_bits<T>(mine, [&](std::size_t i) { return value_at<T>(seed, root.value, rank.value * size + i); });
+  bool const is_root = rank == what.root;
+  auto const value = [&](std::size_t i) { return value_at<T>(what.seed, rank.value, i); };
+  auto all = filled<T>(is_root ? what.size * collective.size().value : what.seed % 5, rank, value);
+  Array<T> apart{what.size, rank};
+  auto const mine = is_root && what.in_place ? all.span().subspan(rank.value * what.size, what.size) : apart.span();
+  collective.scatter(std::span<T const>{all.span()}, mine, what.root);
+  return wrong_bits<T>(all.span(), value) + wrong_bits<T>(mine, [&](std::size_t i) {
+           return value_at<T>(what.seed, what.root.value, rank.value * what.size + i);
+         });
 }
 
-/// `in_place`: as for all_gather. No rank sends more than `largest`; some send nothing.
+/// No rank sends more than `size`; some send nothing.
 template <class T>
-auto wrong_in_all_gatherv(Collective& collective, std::uint64_t seed, std::size_t largest, bool in_place)
-    -> std::size_t {
+auto wrong_in_all_gatherv(Collective& collective, CheckedOperation const& what) -> std::size_t {
   auto const rank = collective.rank();
   std::vector<std::size_t> counts;
   std::vector<std::pair<std::size_t, std::size_t>> sent_by_at;  // of each element of the result: rank, index
   std::size_t begin = 0;
   for (std::size_t from = 0; from < collective.size().value; ++from) {
     if (from == rank.value) begin = sent_by_at.size();
-    counts.push_back(value_at<std::uint64_t>(seed + 1, from, 0) % (largest + 1));
-    if (value_at<std::uint64_t>(seed + 2, from, 0) % 4 == 0) counts.back() = 0;
+    counts.push_back(value_at<std::uint64_t>(what.seed + 1, from, 0) % (what.size + 1));
+    if (value_at<std::uint64_t>(what.seed + 2, from, 0) % 4 == 0) counts.back() = 0;
     for (std::size_t i = 0; i < counts.back(); ++i) sent_by_at.emplace_back(from, i);
   }
   auto const size = counts[rank.value];
-  auto mine = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(seed, rank.value, i); });
+  auto mine = filled<T>(size, rank, [&](std::size_t i) { return value_at<T>(what.seed, rank.value, i); });
   Array<T> all{sent_by_at.size(), rank};
   auto const own_part = all.span().subspan(begin, size);
-  if (in_place) std::copy(mine.span().begin(), mine.span().end(), own_part.begin());
-  collective.all_gatherv(std::span<T const>{in_place ? own_part : mine.span()}, all.span(),
+  if (what.in_place) std::copy(mine.span().begin(), mine.span().end(), own_part.begin());
+  collective.all_gatherv(std::span<T const>{what.in_place ? own_part : mine.span()}, all.span(),
                          std::span<std::size_t const>{counts});
-  return wrong_bits<T>(all.span(),
-                       [&](std::size_t i) { return value_at<T>(seed, sent_by_at[i].first, sent_by_at[i].second); });
+  return wrong_bits<T>(
+      all.span(), [&](std::size_t i) { return value_at<T>(what.seed, sent_by_at[i].first, sent_by_at[i].second); });
 }
 
 template <class... Ts, class Work>
@@ -261,24 +267,24 @@ auto wrong_by_rank(WorldSize size, Work const& work) -> std::vector<std::size_t>
 /// An operation that follows from `random`, which is in the same state on every rank.
 inline auto wrong_in_random_operation(Collective& collective, std::mt19937_64& random, std::size_t largest)
     -> std::size_t {
-  auto const seed = random();
-  auto const size = random() % 8 == 0 ? random() % (largest + 1) : random() % 150;
-  auto const op = all_ops[random() % std::size(all_ops)];
-  auto const root = Rank{static_cast<std::uint32_t>(random() % collective.size().value)};
-  bool const in_place = random() % 2 == 0;
+  CheckedOperation const checked{.seed = random(),
+                                 .size = random() % 8 == 0 ? random() % (largest + 1) : random() % 150,
+                                 .op = all_ops[random() % std::size(all_ops)],
+                                 .root = Rank{static_cast<std::uint32_t>(random() % collective.size().value)},
+                                 .in_place = random() % 2 == 0};
   auto const kind = random() % 9;
   std::size_t wrong = 0;
   auto const apply = [&]<class T>(std::type_identity<T>) {
     switch (kind) {
       case 0: collective.barrier(); break;
-      case 1: wrong = wrong_in_all_reduce<T>(collective, seed, size, op); break;
-      case 2: wrong = wrong_in_broadcast<T>(collective, seed, size, root); break;
-      case 3: wrong = wrong_in_all_gather<T>(collective, seed, size, in_place); break;
-      case 4: wrong = wrong_in_reduce_scatter<T>(collective, seed, size, op, in_place); break;
-      case 5: wrong = wrong_in_reduce<T>(collective, seed, size, op, root); break;
-      case 6: wrong = wrong_in_gather<T>(collective, seed, size, root, in_place); break;
-      case 7: wrong = wrong_in_scatter<T>(collective, seed, size, root, in_place); break;
-      default: wrong = wrong_in_all_gatherv<T>(collective, seed, size, in_place); break;
+      case 1: wrong = wrong_in_all_reduce<T>(collective, checked); break;
+      case 2: wrong = wrong_in_broadcast<T>(collective, checked); break;
+      case 3: wrong = wrong_in_all_gather<T>(collective, checked); break;
+      case 4: wrong = wrong_in_reduce_scatter<T>(collective, checked); break;
+      case 5: wrong = wrong_in_reduce<T>(collective, checked); break;
+      case 6: wrong = wrong_in_gather<T>(collective, checked); break;
+      case 7: wrong = wrong_in_scatter<T>(collective, checked); break;
+      default: wrong = wrong_in_all_gatherv<T>(collective, checked); break;
     }
   };
   switch (random() % 5) {
@@ -322,7 +328,8 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     check_none_wrong_of_any_type<World>([&]<class T>(Collective& collective) {
       std::size_t wrong = 0;
       for (auto const op : all_ops) {
-        for (auto const size : sizes) wrong += wrong_in_all_reduce<T>(collective, size + 1, size, op);
+        for (auto const size : sizes)
+          wrong += wrong_in_all_reduce<T>(collective, {.seed = size + 1, .size = size, .op = op});
       }
       return wrong;
     });
@@ -332,8 +339,10 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
       std::size_t wrong = 0;
       for (auto const op : all_ops) {
         for (std::size_t const size : {0, 1, 9, 65, 3001}) {
-          wrong += wrong_in_reduce_scatter<T>(collective, size + 2, size, op, size % 3 == 0);
-          wrong += wrong_in_reduce_scatter<T>(collective, size + 3, size, op, size % 3 != 0);
+          wrong += wrong_in_reduce_scatter<T>(collective,
+                                              {.seed = size + 2, .size = size, .op = op, .in_place = size % 3 == 0});
+          wrong += wrong_in_reduce_scatter<T>(collective,
+                                              {.seed = size + 3, .size = size, .op = op, .in_place = size % 3 != 0});
         }
       }
       return wrong;
@@ -343,7 +352,8 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     check_none_wrong_of_any_type<World>([&]<class T>(Collective& collective) {
       std::size_t wrong = 0;
       for (std::uint32_t root = 0; root < collective.size().value; ++root) {
-        for (auto const size : sizes) wrong += wrong_in_broadcast<T>(collective, size + root, size, {root});
+        for (auto const size : sizes)
+          wrong += wrong_in_broadcast<T>(collective, {.seed = size + root, .size = size, .root = {root}});
       }
       return wrong;
     });
@@ -352,8 +362,8 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     check_none_wrong_of_any_type<World>([&]<class T>(Collective& collective) {
       std::size_t wrong = 0;
       for (auto const size : sizes) {
-        wrong += wrong_in_all_gather<T>(collective, size + 5, size, false);
-        wrong += wrong_in_all_gather<T>(collective, size + 6, size, true);
+        wrong += wrong_in_all_gather<T>(collective, {.seed = size + 5, .size = size});
+        wrong += wrong_in_all_gather<T>(collective, {.seed = size + 6, .size = size, .in_place = true});
       }
       return wrong;
     });
@@ -364,7 +374,7 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
       for (auto const op : all_ops) {
         for (auto const size : few_sizes) {
           for (std::uint32_t root = 0; root < collective.size().value; ++root) {
-            wrong += wrong_in_reduce<T>(collective, size + root, size, op, {root});
+            wrong += wrong_in_reduce<T>(collective, {.seed = size + root, .size = size, .op = op, .root = {root}});
           }
         }
       }
@@ -377,8 +387,9 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
       for (auto const size : few_sizes) {
         for (std::uint32_t root = 0; root < collective.size().value; ++root) {
           for (bool const in_place : {false, true}) {
-            wrong += wrong_in_gather<T>(collective, size + root, size, {root}, in_place);
-            wrong += wrong_in_scatter<T>(collective, size + root, size, {root}, in_place);
+            CheckedOperation const checked{.seed = size + root, .size = size, .root = {root}, .in_place = in_place};
+            wrong += wrong_in_gather<T>(collective, checked);
+            wrong += wrong_in_scatter<T>(collective, checked);
           }
         }
       }
@@ -389,8 +400,8 @@ TEST_CASE_TEMPLATE_DEFINE("a collective", World, collective_conformance) {
     check_none_wrong_of_any_type<World>([&]<class T>(Collective& collective) {
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < std::size(sizes); ++i) {
-        wrong += wrong_in_all_gatherv<T>(collective, 2 * i, sizes[i], false);
-        wrong += wrong_in_all_gatherv<T>(collective, 2 * i + 1, sizes[i], true);
+        wrong += wrong_in_all_gatherv<T>(collective, {.seed = 2 * i, .size = sizes[i]});
+        wrong += wrong_in_all_gatherv<T>(collective, {.seed = 2 * i + 1, .size = sizes[i], .in_place = true});
       }
       return wrong;
     });
