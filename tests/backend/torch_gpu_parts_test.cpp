@@ -53,8 +53,8 @@ void run_backwards_here() {
 }
 
 auto gpu_shard_of(Dataset dataset) -> TorchShard {
-  return TorchShard{
-      DatasetShard{std::move(dataset), ShardOptions{}}, {}, {}, std::make_shared<raytrain::detail::DeviceCopies>(gpu)};
+  return TorchShard{DatasetShard{std::move(dataset), ShardOptions{}},
+                    {.copies = std::make_shared<raytrain::detail::DeviceCopies>(gpu)}};
 }
 
 /// A collective of a device's arrays, for which another one exchanges copies in CPU memory.

@@ -42,7 +42,7 @@ TEST_CASE("the exception of a part that could not be written ends in the worker 
   DirectoryStore store{folder.path(), StartId{1}};
   BackgroundThread writer;
   WorkerLink link{{}, [](WorkerMessage const&) { throw Refused{}; }};
-  CheckpointStager stager{store, writer, link, {}, {}, {}};
+  CheckpointStager stager{{.store = store, .writer = writer, .link = link}};
   for (std::uint64_t checkpoint = 0; checkpoint < 200; ++checkpoint) {
     CAPTURE(checkpoint);
     CheckpointDraft draft;
@@ -63,7 +63,7 @@ TEST_CASE("a state is copied to where the one before was, and not before that on
   store.begin(StartId{1}, {});
   BackgroundThread writer;
   WorkerLink link{{}, [](WorkerMessage const&) {}};
-  CheckpointStager stager{store, writer, link, {}, {}, {}};
+  CheckpointStager stager{{.store = store, .writer = writer, .link = link}};
   std::vector<std::byte const*> places;
   for (std::uint64_t checkpoint = 0; checkpoint < 4; ++checkpoint) {
     auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
@@ -92,7 +92,7 @@ TEST_CASE(
   std::vector<std::uint64_t> told;
   WorkerLink link{
       {}, [&](WorkerMessage const& message) { told.push_back(std::get<CheckpointRef>(message).checkpoint.value); }};
-  CheckpointStager stager{store, writer, link, {}, {}, {}};
+  CheckpointStager stager{{.store = store, .writer = writer, .link = link}};
   std::vector<std::byte const*> places;
   auto const state = [&] {
     return CheckpointDraft::replicated(

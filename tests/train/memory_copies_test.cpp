@@ -213,7 +213,8 @@ TEST_CASE("a neighbour copies what rank 0 writes into the same memory in turns, 
   WorkerLink link{{.world_rank = Rank{1}, .world_size = WorldSize{2}},
                   [&](WorkerMessage message) { told.push_back(std::get<CheckpointRef>(std::move(message))); }};
   auto const copies = std::make_shared<CheckpointCopies>();
-  CheckpointStager stager{store, writer, link, {}, {}, {.kept = copies, .of_replicated = true}};
+  CheckpointStager stager{
+      {.store = store, .writer = writer, .link = link, .copies = {.kept = copies, .of_replicated = true}}};
   std::vector<std::byte const*> places;
   for (std::uint64_t checkpoint = 0; checkpoint < 6; ++checkpoint) {
     auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {

@@ -41,7 +41,7 @@ RAYTRAIN_INLINE void CheckpointStager::materialize(CheckpointDraft& draft) {
 
 RAYTRAIN_INLINE void CheckpointStager::materialize_to_hold(CheckpointDraft& draft) {
   give_up_held();
-  if (copies_.of_replicated && draft.is_yet_replicated()) {
+  if (options_.copies.of_replicated && draft.is_yet_replicated()) {
     auto copy = draft.without_own();
     copy.materialize(Rank{0}, buffers_);
     replicated_ = copy.files_of(Rank{0});
@@ -59,10 +59,10 @@ RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, CheckpointOr
 RAYTRAIN_INLINE void CheckpointStager::hold(CheckpointDraft draft, CheckpointOrdinal checkpoint,
                                             TakenData::State taken) {
   give_up_held();
-  if (copies_.kept) {  // before anybody can commit it
+  if (options_.copies.kept) {  // before anybody can commit it
     auto files = std::exchange(replicated_, {});
     files.merge(draft.files_of(rank()));
-    copies_.kept->add(checkpoint, std::move(files));
+    options_.copies.kept->add(checkpoint, std::move(files));
     held_copy_ = checkpoint;
   }
   if (!draft.empty()) {
@@ -73,12 +73,12 @@ RAYTRAIN_INLINE void CheckpointStager::hold(CheckpointDraft draft, CheckpointOrd
   ref.batch_sizes = std::move(taken.batch_sizes);
   ref.positions = std::move(taken.positions);
   ref.orders = std::move(taken.orders);
-  link_.send(std::move(ref));
+  options_.link.send(std::move(ref));
 }
 
 RAYTRAIN_INLINE void CheckpointStager::give_up_held() {
   held_.reset();
-  if (held_copy_) copies_.kept->drop(*std::exchange(held_copy_, std::nullopt));
+  if (held_copy_) options_.copies.kept->drop(*std::exchange(held_copy_, std::nullopt));
 }
 
 RAYTRAIN_INLINE void CheckpointStager::stage_held() {
@@ -93,7 +93,7 @@ RAYTRAIN_INLINE void CheckpointStager::stage_held() {
       ref.positions = std::move(part->taken.positions);
       ref.orders = std::move(part->taken.orders);
       part.reset();  // before whoever waits for it makes the next one
-      link_.send(std::move(ref));
+      options_.link.send(std::move(ref));
     } catch (Stopped const&) {  // which would be taken for a stop of the run
       return std::make_exception_ptr(Error{Errc::invalid_call, "staging a checkpoint",
                                            "the store has thrown Stopped, which is for collectives",
@@ -104,17 +104,17 @@ RAYTRAIN_INLINE void CheckpointStager::stage_held() {
     return std::exception_ptr{};
   }};
   writing_ = std::make_shared<Writing>(Writing{task.get_future()});
-  writer_.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
+  options_.writer.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
 }
 
 RAYTRAIN_INLINE auto CheckpointStager::write(Part const& part) -> CheckpointRef {
   for (int retries = 0;; ++retries) {
     try {
-      return store_.stage(part.draft, rank(), part.checkpoint);
+      return options_.store.stage(part.draft, rank(), part.checkpoint);
     } catch (Error const& error) {
       if (error.code() != Errc::io) throw;
-      if (retries < write_retries_ && pause_before(retries)) continue;
-      if (on_failed_write_ == OnFailedWrite::fail) throw;
+      if (retries < options_.write_retries && pause_before(retries)) continue;
+      if (options_.on_failed_write == OnFailedWrite::fail) throw;
       CheckpointRef ref{rank(), part.checkpoint, {}, {}};
       ref.failure = ErrorInfo{error};
       return ref;
@@ -127,7 +127,7 @@ RAYTRAIN_INLINE auto CheckpointStager::pause_before(int retry) -> bool {
   constexpr std::chrono::milliseconds longest{10'000};
   constexpr int most_doublings = 7;  // by which the longest is reached
   auto const pause = std::min(longest, first * (1 << std::min(retry, most_doublings)));
-  auto const aborted = link_.aborted();
+  auto const aborted = options_.link.aborted();
   std::mutex mutex;
   std::condition_variable_any changed;
   std::stop_callback const on_abort{aborted, [&] {
@@ -135,8 +135,8 @@ RAYTRAIN_INLINE auto CheckpointStager::pause_before(int retry) -> bool {
                                       changed.notify_all();
                                     }};
   std::unique_lock lock{mutex};
-  changed.wait_for(lock, failed_, pause, [&] { return aborted.stop_requested(); });
-  return !aborted.stop_requested() && !failed_.stop_requested();
+  changed.wait_for(lock, options_.failed, pause, [&] { return aborted.stop_requested(); });
+  return !aborted.stop_requested() && !options_.failed.stop_requested();
 }
 
 RAYTRAIN_INLINE void CheckpointStager::drain() {

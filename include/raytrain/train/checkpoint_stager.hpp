@@ -32,16 +32,18 @@ class CheckpointStager {
     bool of_replicated = false;                ///< Also what rank 0 writes of replicated drafts, by filling them here.
   };
 
-  /// `config`: its `on_failed_write` and `write_retries` count. `failed`: when it fires nothing is tried again.
-  CheckpointStager(CheckpointStore& store, BackgroundThread& writer, WorkerLink& link, CheckpointConfig const& config,
-                   std::stop_token failed, Copies copies)
-      : store_{store},
-        writer_{writer},
-        link_{link},
-        on_failed_write_{config.on_failed_write},
-        write_retries_{config.write_retries},
-        failed_{std::move(failed)},
-        copies_{std::move(copies)} {}
+  /// Where it writes, and for whom.
+  struct Options {
+    CheckpointStore& store;
+    BackgroundThread& writer;
+    WorkerLink& link;
+    OnFailedWrite on_failed_write = OnFailedWrite::fail;  ///< As in `CheckpointConfig`, and so is
+    int write_retries = 0;                                ///< this.
+    std::stop_token failed{};                             ///< When it fires nothing is tried again.
+    Copies copies{};
+  };
+
+  explicit CheckpointStager(Options options) : options_{std::move(options)} {}
 
   CheckpointStager(CheckpointStager const&) = delete;
   auto operator=(CheckpointStager const&) -> CheckpointStager& = delete;
@@ -86,19 +88,13 @@ class CheckpointStager {
   // False when the worker is aborted, or one of its process has failed.
   auto pause_before(int retry) -> bool;
 
-  [[nodiscard]] auto rank() const noexcept -> Rank { return link_.placement().world_rank; }
+  [[nodiscard]] auto rank() const noexcept -> Rank { return options_.link.placement().world_rank; }
 
-  CheckpointStore& store_;
-  BackgroundThread& writer_;
-  WorkerLink& link_;
-  OnFailedWrite on_failed_write_;
-  int write_retries_;
-  std::stop_token failed_;
-  Copies copies_;
+  Options options_;
   SnapshotBuffers buffers_;
   CheckpointCopies::Files replicated_;  // of the draft that was made definite last, until its part is held
   std::optional<Part> held_;
-  std::optional<CheckpointOrdinal> held_copy_;  // in `copies_`, of the part that is held or told of
+  std::optional<CheckpointOrdinal> held_copy_;  // in `Options::copies`, of the part that is held or told of
   std::shared_ptr<Writing> writing_;            // of the part that was staged last; none: it was waited for
 };
 

@@ -47,12 +47,13 @@ namespace raytrain {
 
 RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
     : setup_{std::move(setup)},
-      stager_{setup_.run->store,
-              setup_.run->writer,
-              setup_.link,
-              setup_.run->checkpoint_config,
-              setup_.run->failed.get_token(),
-              copies_for(*setup_.run, setup_.link.placement().world_rank)},
+      stager_{{.store = run().store,
+               .writer = run().writer,
+               .link = setup_.link,
+               .on_failed_write = run().checkpoint_config.on_failed_write,
+               .write_retries = run().checkpoint_config.write_retries,
+               .failed = run().failed.get_token(),
+               .copies = copies_for(run(), setup_.link.placement().world_rank)}},
       started_{run().clock.now()},
       last_report_{started_},
       checkpoints_{run().first_checkpoint} {

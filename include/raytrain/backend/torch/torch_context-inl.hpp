@@ -115,7 +115,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::listened_shard(DatasetShard shard) cons
       std::make_shared<detail::BatchFollower>(shard.is_split() ? taken_ : nullptr, shard.name(), shard.progress());
   std::erase_if(followers_, [](auto const& each) { return each.expired(); });
   followers_.push_back(follower);
-  return TorchShard{std::move(shard), std::move(follower), step_timer_, copies_};
+  return TorchShard{std::move(shard), {.listener = std::move(follower), .timer = step_timer_, .copies = copies_}};
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::unfinished_epochs() const -> std::set<std::string> {

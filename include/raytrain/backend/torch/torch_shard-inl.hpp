@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -86,10 +85,12 @@ RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::is_at_end() const -> bool 
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchShard::batches(BatchOptions const& options) -> TorchBatchRange {
-  detail::InPhase const gets_data{timer_.get(), detail::StepTimer::Phase::data};
-  std::shared_ptr<detail::BatchListener> of_range;
-  if (listener_) of_range = {listener_.get(), [keep = listener_](auto* listener) { listener->on_left(); }};
-  return TorchBatchRange{shard_.batches(options), std::move(of_range), timer_, copies_};
+  detail::InPhase const gets_data{setup_.timer.get(), detail::StepTimer::Phase::data};
+  auto of_range = setup_;
+  if (auto const& listener = setup_.listener) {
+    of_range.listener = {listener.get(), [keep = listener](auto* told) { told->on_left(); }};
+  }
+  return TorchBatchRange{shard_.batches(options), std::move(of_range)};
 }
 
 }  // namespace raytrain

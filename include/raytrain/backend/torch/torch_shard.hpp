@@ -48,6 +48,13 @@ class BatchListener {
   virtual void on_left() noexcept = 0;
 };
 
+/// What stands beside a worker's batches.
+struct BatchSetup {
+  std::shared_ptr<BatchListener> listener{};     ///< May be null.
+  std::shared_ptr<StepTimer> timer{};            ///< Likewise.
+  std::shared_ptr<DeviceCopies const> copies{};  ///< To the tensors' device; null for the CPU.
+};
+
 }  // namespace detail
 
 /// One worker's samples of one step, or with virtual shards of one of its shards in the step, as tensors. Good for as
@@ -100,9 +107,8 @@ class TorchBatchRange {
     using difference_type = std::ptrdiff_t;
 
     Iterator() = default;
-    Iterator(BatchRange::Iterator at, detail::BatchListener* listener, detail::StepTimer* timer,
-             detail::DeviceCopies const* copies) noexcept
-        : at_{at}, listener_{listener}, timer_{timer}, copies_{copies} {}
+    Iterator(BatchRange::Iterator at, detail::BatchSetup const& setup) noexcept
+        : at_{at}, listener_{setup.listener.get()}, timer_{setup.timer.get()}, copies_{setup.copies.get()} {}
 
     [[nodiscard]] auto operator*() const -> TorchBatch;
     /// As of `BatchRange::Iterator`.
@@ -122,30 +128,22 @@ class TorchBatchRange {
     mutable bool is_told_ = false;  ///< Of the batch, or the end, that it is at.
   };
 
-  /// `listener`, `timer`: may be null. `copies`: to the tensors' device; null for the CPU.
-  explicit TorchBatchRange(BatchRange range, std::shared_ptr<detail::BatchListener> listener = {},
-                           std::shared_ptr<detail::StepTimer> timer = {},
-                           std::shared_ptr<detail::DeviceCopies const> copies = {}) noexcept
-      : range_{std::move(range)},
-        listener_{std::move(listener)},
-        timer_{std::move(timer)},
-        copies_{std::move(copies)} {}
+  explicit TorchBatchRange(BatchRange range, detail::BatchSetup setup = {}) noexcept
+      : range_{std::move(range)}, setup_{std::move(setup)} {}
 
   /// Batches, the same number on every worker.
   [[nodiscard]] auto size() const noexcept -> std::size_t { return range_.size(); }
   [[nodiscard]] auto empty() const noexcept -> bool { return range_.empty(); }
-  [[nodiscard]] auto begin() const noexcept -> Iterator {
-    return {range_.begin(), listener_.get(), timer_.get(), copies_.get()};
-  }
+  [[nodiscard]] auto begin() const noexcept -> Iterator { return {range_.begin(), setup_}; }
   [[nodiscard]] auto end() const noexcept -> std::default_sentinel_t { return {}; }
 
   /// Batch `index`, below `size()`, without moving the shard's position.
   [[nodiscard]] auto operator[](std::size_t index) const -> TorchBatch {
-    return TorchBatch{range_[index], timer_.get(), copies_.get()};
+    return TorchBatch{range_[index], setup_.timer.get(), setup_.copies.get()};
   }
 
   /// Of the worker's steps; may be null.
-  [[nodiscard]] auto timer() const noexcept -> detail::StepTimer* { return timer_.get(); }
+  [[nodiscard]] auto timer() const noexcept -> detail::StepTimer* { return setup_.timer.get(); }
 
   /// As of `BatchRange`.
   [[nodiscard]] auto seed(std::size_t index) const noexcept -> std::uint64_t { return range_.seed(index); }
@@ -178,9 +176,7 @@ class TorchBatchRange {
 
  private:
   BatchRange range_;
-  std::shared_ptr<detail::BatchListener> listener_;
-  std::shared_ptr<detail::StepTimer> timer_;
-  std::shared_ptr<detail::DeviceCopies const> copies_;
+  detail::BatchSetup setup_;
 };
 
 /// A `DatasetShard` whose batches are tensors.
@@ -188,14 +184,8 @@ class TorchBatchRange {
 /// Threads: one at a time.
 class TorchShard {
  public:
-  /// `listener`, `timer`: may be null. `copies`: to the tensors' device; null for the CPU.
-  explicit TorchShard(DatasetShard shard, std::shared_ptr<detail::BatchListener> listener = {},
-                      std::shared_ptr<detail::StepTimer> timer = {},
-                      std::shared_ptr<detail::DeviceCopies const> copies = {}) noexcept
-      : shard_{std::move(shard)},
-        listener_{std::move(listener)},
-        timer_{std::move(timer)},
-        copies_{std::move(copies)} {}
+  explicit TorchShard(DatasetShard shard, detail::BatchSetup setup = {}) noexcept
+      : shard_{std::move(shard)}, setup_{std::move(setup)} {}
 
   /// As of `DatasetShard`.
   [[nodiscard]] auto name() const noexcept -> std::string const& { return shard_.name(); }
@@ -212,9 +202,7 @@ class TorchShard {
   friend class TorchContext;  // which lets it go on where a checkpoint was taken
 
   DatasetShard shard_;
-  std::shared_ptr<detail::BatchListener> listener_;
-  std::shared_ptr<detail::StepTimer> timer_;
-  std::shared_ptr<detail::DeviceCopies const> copies_;
+  detail::BatchSetup setup_;
 };
 
 }  // namespace raytrain
