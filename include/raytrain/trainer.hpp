@@ -187,7 +187,7 @@ class Trainer {
   void validate() const {
     config_.scaling.validate();
     config_.run.validate();
-    validate_datasets(config_.datasets, config_.data, config_.scaling.world_size(), config_.scaling.virtual_shards);
+    validate_datasets(config_.datasets, config_.data, config_.scaling);
     detail::validate_preprocessor(config_.preprocessor, config_.datasets);
     detail::validate_prepared_folder(config_.data, config_.preprocessor, config_.datasets);
     for (auto const& callback : config_.callbacks) {

@@ -6,12 +6,13 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/config/scaling_config.hpp>
+
 #include "../support/thrown_error.hpp"
 
 using raytrain::DataConfig;
 using raytrain::Dataset;
 using raytrain::Datasets;
-using raytrain::WorldSize;
 using raytrain::testing::check_contains;
 using raytrain::testing::thrown_error;
 
@@ -29,9 +30,9 @@ TEST_CASE("a dataset is found by its name, and another name is refused with thos
 }
 
 TEST_CASE("as many workers as rows are accepted, and one more is refused with both numbers") {
-  CHECK_NOTHROW(raytrain::validate_datasets(train_and_test, DataConfig{}, WorldSize{3}));
+  CHECK_NOTHROW(raytrain::validate_datasets(train_and_test, DataConfig{}, {.num_workers = 3}));
   CHECK(thrown_error([] {
-          raytrain::validate_datasets(train_and_test, DataConfig{}, WorldSize{4});
+          raytrain::validate_datasets(train_and_test, DataConfig{}, {.num_workers = 4});
           return 0;
         }) ==
         "invalid_config: dataset 'train': 3 rows cannot be divided among 4 workers; use at most 3 workers, or take "
@@ -39,18 +40,18 @@ TEST_CASE("as many workers as rows are accepted, and one more is refused with bo
 }
 
 TEST_CASE("only what is split limits the number of workers") {
-  CHECK_NOTHROW(raytrain::validate_datasets(train_and_test, DataConfig{.datasets_to_split = {}}, WorldSize{100}));
-  check_contains(
-      thrown_error([] {
-        raytrain::validate_datasets(train_and_test, DataConfig{.datasets_to_split = {"train", "test"}}, WorldSize{2});
-        return 0;
-      }),
-      "dataset 'test': 1 rows cannot be divided among 2 workers");
+  CHECK_NOTHROW(raytrain::validate_datasets(train_and_test, DataConfig{.datasets_to_split = {}}, {.num_workers = 100}));
+  check_contains(thrown_error([] {
+                   raytrain::validate_datasets(train_and_test, DataConfig{.datasets_to_split = {"train", "test"}},
+                                               {.num_workers = 2});
+                   return 0;
+                 }),
+                 "dataset 'test': 1 rows cannot be divided among 2 workers");
 }
 
 TEST_CASE("a dataset to split that is not there is refused, which would give all rows to every worker") {
   auto const check = [](Datasets const& datasets, DataConfig const& config, std::uint32_t workers) {
-    raytrain::validate_datasets(datasets, config, WorldSize{workers});
+    raytrain::validate_datasets(datasets, config, {.num_workers = workers});
     return 0;
   };
   DataConfig const misspelt{.datasets_to_split = {"train", "tset"}};
@@ -66,7 +67,7 @@ TEST_CASE("a dataset to split that is not there is refused, which would give all
 
 TEST_CASE("a dataset without rows or without a name is refused") {
   auto const check = [](Datasets const& datasets) {
-    raytrain::validate_datasets(datasets, DataConfig{}, WorldSize{1});
+    raytrain::validate_datasets(datasets, DataConfig{}, {.num_workers = 1});
     return 0;
   };
   CHECK(thrown_error([&] {
@@ -80,7 +81,7 @@ TEST_CASE("a dataset without rows or without a name is refused") {
 
 TEST_CASE("a dataset whose name is not UTF-8, which no checkpoint can keep, is refused, and shown as text") {
   auto const check = [](Datasets const& datasets) {
-    raytrain::validate_datasets(datasets, DataConfig{}, WorldSize{1});
+    raytrain::validate_datasets(datasets, DataConfig{}, {.num_workers = 1});
     return 0;
   };
   CHECK(check({{"na\xc3\xafve", of_rows(1)}}) == 0);

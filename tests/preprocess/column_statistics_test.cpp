@@ -204,7 +204,7 @@ TEST_CASE("texts that are too many to be categories are refused before they trav
       {owner, reinterpret_cast<std::byte const*>(owner->data())},
       owner->size()}});
   std::size_t most_bytes = 0;
-  FitRows const rows{dataset, raytrain::Rank{0}, raytrain::WorldSize{1}, [&](raytrain::Bytes mine) {
+  FitRows const rows{dataset, FitRows::Part{}, [&](raytrain::Bytes mine) {
                        most_bytes = std::max(most_bytes, mine.size());
                        return std::vector<raytrain::Bytes>{std::move(mine)};
                      }};

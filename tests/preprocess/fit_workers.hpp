@@ -28,7 +28,7 @@ template <class Learn>
       threads.emplace_back([&, rank] {
         try {
           auto const collective = collectives.collective_of(Rank{rank});
-          learnt[rank] = learn(FitRows{dataset, Rank{rank}, WorldSize{workers}, [&](Bytes mine) {
+          learnt[rank] = learn(FitRows{dataset, {.rank = {rank}, .world_size = {workers}}, [&](Bytes mine) {
                                          return detail::all_gather_bytes(*collective, std::move(mine));
                                        }});
         } catch (...) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include <raytrain/config/data_config.hpp>
+#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
@@ -35,10 +36,11 @@ RAYTRAIN_INLINE auto is_split(DataConfig const& config, std::string_view name) n
   return std::ranges::find(config.datasets_to_split, name) != config.datasets_to_split.end();
 }
 
-RAYTRAIN_INLINE void validate_datasets(Datasets const& datasets, DataConfig const& config, WorldSize world_size,
-                                       int virtual_shards) {
-  auto const has_virtual_shards = virtual_shards > 0;
-  auto const shards = has_virtual_shards ? static_cast<std::uint32_t>(virtual_shards) : world_size.value;
+RAYTRAIN_INLINE void validate_datasets(Datasets const& datasets, DataConfig const& config,
+                                       ScalingConfig const& scaling) {
+  auto const world_size = scaling.world_size();
+  auto const has_virtual_shards = scaling.virtual_shards > 0;
+  auto const shards = has_virtual_shards ? static_cast<std::uint32_t>(scaling.virtual_shards) : world_size.value;
   auto const* const kind = has_virtual_shards ? "virtual shards" : "workers";
   for (auto const& [name, dataset] : datasets) {
     if (name.empty()) {

@@ -7,10 +7,11 @@
 #include <string_view>
 
 #include <raytrain/config/data_config.hpp>
-#include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/dataset.hpp>
 
 namespace raytrain {
+
+struct ScalingConfig;
 
 /// A run's datasets by name.
 using Datasets = std::map<std::string, Dataset, std::less<>>;
@@ -27,8 +28,7 @@ using Datasets = std::map<std::string, Dataset, std::less<>>;
 /// Errors: `invalid_config` for a name that is empty or not UTF-8, for a dataset to split that is not there (but for
 /// the default "train" with one worker or without datasets), and for more workers, or virtual shards where there are
 /// such, than rows; `invalid_data` for a dataset without rows.
-void validate_datasets(Datasets const& datasets, DataConfig const& config, WorldSize world_size,
-                       int virtual_shards = 0);
+void validate_datasets(Datasets const& datasets, DataConfig const& config, ScalingConfig const& scaling);
 
 }  // namespace raytrain
 

@@ -27,14 +27,14 @@ inline constexpr std::size_t fewest_fit_block_rows = 1024;
 RAYTRAIN_INLINE FitRows::FitRows(Dataset const& dataset)
     : dataset_{dataset}, block_rows_{detail::fit_block_rows(dataset.rows())} {}
 
-RAYTRAIN_INLINE FitRows::FitRows(Dataset const& dataset, Rank rank, WorldSize world_size, AllGather all_gather)
+RAYTRAIN_INLINE FitRows::FitRows(Dataset const& dataset, Part part, AllGather all_gather)
     : block_rows_{detail::fit_block_rows(dataset.rows())}, all_gather_{std::move(all_gather)} {
   auto const blocks = (dataset.rows() + block_rows_ - 1) / block_rows_;
-  auto const begin_of = [&](std::size_t part) {
-    return std::min(dataset.rows(), part * blocks / world_size.value * block_rows_);
+  auto const begin_of = [&](std::size_t worker) {
+    return std::min(dataset.rows(), worker * blocks / part.world_size.value * block_rows_);
   };
-  auto const first = begin_of(rank.value);
-  dataset_ = dataset.split_at(first).second.head(begin_of(rank.value + std::size_t{1}) - first);
+  auto const first = begin_of(part.rank.value);
+  dataset_ = dataset.split_at(first).second.head(begin_of(part.rank.value + std::size_t{1}) - first);
 }
 
 }  // namespace raytrain

@@ -29,9 +29,15 @@ class FitRows {
   /// All rows. Not explicit: `scaler.fit(dataset)`.
   FitRows(Dataset const& dataset);  // NOLINT(google-explicit-constructor)
 
-  /// The part of `rank` of a dataset that each of `world_size` workers holds whole. Other workers may share other
-  /// datasets; what is learnt is of all of them, in the order of the workers.
-  FitRows(Dataset const& dataset, Rank rank, WorldSize world_size, AllGather all_gather);
+  /// Which worker's part, of so many that divide the rows.
+  struct Part {
+    Rank rank{};
+    WorldSize world_size{1};
+  };
+
+  /// A part of a dataset that each of these workers holds whole. Other workers may share other datasets; what is learnt
+  /// is of all of them, in the order of the workers.
+  FitRows(Dataset const& dataset, Part part, AllGather all_gather);
 
   /// This worker's rows.
   [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return dataset_; }

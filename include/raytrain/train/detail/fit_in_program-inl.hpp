@@ -105,7 +105,9 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan) -> Result {
   // What this process may find wrong once the job is joined, the others are told of.
   auto const prepare = [&] {
     plan.scaling.check_virtual_shards(job.size());
-    validate_datasets(plan.datasets, plan.data, job.size(), plan.scaling.virtual_shards);
+    auto scaling = plan.scaling;
+    scaling.num_workers = job.size().value;
+    validate_datasets(plan.datasets, plan.data, scaling);
     backend.start(plan.scaling);
   };
   if (job.rank() != Rank{0}) {

@@ -195,14 +195,9 @@ struct LearntRows {
   return rows;
 }
 
-/// A worker's number among those that hold the same rows, and how many these are.
-struct RowsSharedBy {
-  Rank rank;
-  WorldSize workers;
-};
-
-/// Errors: `invalid_data` for other columns than those of rank 0.
-[[nodiscard]] inline auto rows_shared_by(Rank rank_here, std::vector<LearntRows> const& workers) -> RowsSharedBy {
+/// The worker's part among those that hold the same rows. Errors: `invalid_data` for other columns than those of rank
+/// 0.
+[[nodiscard]] inline auto part_of_same_rows(Rank rank_here, std::vector<LearntRows> const& workers) -> FitRows::Part {
   for (std::size_t rank = 1; rank < workers.size(); ++rank) {
     if (workers[rank].columns == workers[0].columns) continue;
     throw Error{Errc::invalid_data, fmt::format("learning from the dataset '{}'", fitted_dataset),
@@ -228,12 +223,12 @@ RAYTRAIN_INLINE auto PreparedDatasets::fitted(WorkerSetup const& setup) const ->
   };
   auto const& placement = setup.link.placement();
   without_retry("TrainerConfig::preprocessor", [&] {
-    RowsSharedBy shared{placement.world_rank, placement.world_size};
+    FitRows::Part part{.rank = placement.world_rank, .world_size = placement.world_size};
     // Of what is not split each process may hold other rows.
     if (!is_split(run.data, fitted_dataset)) {
-      shared = rows_shared_by(placement.world_rank, all_gather_objects(*setup.collective, learnt_rows(train)));
+      part = part_of_same_rows(placement.world_rank, all_gather_objects(*setup.collective, learnt_rows(train)));
     }
-    result.fitted.fit(FitRows{train, shared.rank, shared.workers, all_gather});
+    result.fitted.fit(FitRows{train, part, all_gather});
   });
   return result;
 }
