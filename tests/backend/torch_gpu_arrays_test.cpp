@@ -135,8 +135,11 @@ TEST_CASE("on a GPU NCCL's operations of a world of one have the arrays' own bit
   REQUIRE(library != nullptr);
   auto const group = std::make_shared<raytrain::LocalGroup>(raytrain::WorldSize{1});
   std::stop_source abort;
-  raytrain::detail::NcclArrays arrays{*library, std::make_unique<raytrain::LocalCollective>(group, raytrain::Rank{0}),
-                                      tested_device(), abort.get_token()};
+  raytrain::detail::NcclArrays arrays{
+      {.library = *library,
+       .through_memory = std::make_unique<raytrain::LocalCollective>(group, raytrain::Rank{0}),
+       .device = tested_device(),
+       .abort = abort.get_token()}};
   auto const values = at::arange(1000, at::TensorOptions{at::kFloat}.device(tested_device())) / 7;
   for (auto const op : raytrain::testing::all_ops) {
     auto const own = values.clone();

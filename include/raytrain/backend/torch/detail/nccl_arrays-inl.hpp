@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -41,14 +40,13 @@ RAYTRAIN_TORCH_INLINE auto native_stream(at::Device device) -> void* {
   return stream ? handle(*stream) : nullptr;
 }
 
-RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary const& library, std::shared_ptr<Collective> through_memory,
-                                             at::Device device, std::stop_token abort)
-    : NcclArrays{library, agreed_id(library, *through_memory), std::move(through_memory), device, std::move(abort)} {}
+RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(Options options)
+    : NcclArrays{agreed_id(options.library, *options.through_memory), std::move(options)} {}
 
-RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary const& library, NcclLibrary::UniqueId const& id,
-                                             std::shared_ptr<Collective> through_memory, at::Device device,
-                                             std::stop_token abort)
-    : DeviceArrays{std::move(through_memory), device}, library_{library}, abort_token_{std::move(abort)} {
+RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary::UniqueId const& id, Options options)
+    : DeviceArrays{std::move(options.through_memory), options.device},
+      library_{options.library},
+      abort_token_{std::move(options.abort)} {
   try {
     connect(id);
   } catch (...) {
@@ -136,7 +134,8 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::wait_until_ready(std::string const& attem
 RAYTRAIN_TORCH_INLINE auto NcclArrays::duplicate() -> std::unique_ptr<Collective> {
   auto own = through_memory().duplicate();
   auto const id = agreed_id(library_, through_memory());
-  return std::unique_ptr<Collective>{new NcclArrays{library_, id, std::move(own), device(), abort_token_}};
+  return std::unique_ptr<Collective>{new NcclArrays{
+      id, {.library = library_, .through_memory = std::move(own), .device = device(), .abort = abort_token_}}};
 }
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::perform(Task const& task) {

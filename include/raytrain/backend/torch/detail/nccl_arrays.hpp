@@ -37,11 +37,15 @@ inline constexpr bool tells_native_streams = TellsNativeStream<c10::Stream>;
 /// Source: NVIDIA's documentation of NCCL.
 class NcclArrays final : public DeviceArrays {
  public:
-  /// A group operation. `abort`: when the worker is to end at its next wait.
-  ///
-  /// Errors: `backend` when NCCL reports an error, as for two ranks with one GPU.
-  NcclArrays(NcclLibrary const& library, std::shared_ptr<Collective> through_memory, at::Device device,
-             std::stop_token abort);
+  struct Options {
+    NcclLibrary const& library;
+    std::shared_ptr<Collective> through_memory;
+    at::Device device;
+    std::stop_token abort{};  ///< When the worker is to end at its next wait.
+  };
+
+  /// A group operation. Errors: `backend` when NCCL reports an error, as for two ranks with one GPU.
+  explicit NcclArrays(Options options);
   ~NcclArrays() override;
 
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
@@ -53,8 +57,7 @@ class NcclArrays final : public DeviceArrays {
     void operator()() const noexcept { arrays->abort(); }
   };
 
-  NcclArrays(NcclLibrary const& library, NcclLibrary::UniqueId const& id, std::shared_ptr<Collective> through_memory,
-             at::Device device, std::stop_token abort);
+  NcclArrays(NcclLibrary::UniqueId const& id, Options options);
   /// A group operation of that collective. Errors: as the constructor.
   [[nodiscard]] static auto agreed_id(NcclLibrary const& library, Collective& by) -> NcclLibrary::UniqueId;
 

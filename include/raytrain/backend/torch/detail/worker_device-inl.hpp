@@ -133,21 +133,19 @@ RAYTRAIN_TORCH_INLINE auto gpu_name(int index) -> std::optional<std::string> {
   return name;
 }
 
-/// Errors: `invalid_config` for a way that these workers cannot go.
-RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device, GpuExchange way, WorkerLink& link,
-                                     Collective& collective) -> std::unique_ptr<DeviceArrays> {
+RAYTRAIN_TORCH_INLINE auto WorkerDevice::arrays_by(GpuExchange way, WorkerLink& link) -> std::unique_ptr<DeviceArrays> {
   auto const& placement = link.placement();
   auto const workers = placement.world_size;
-  auto const shares_one = share.workers == workers.value && placement.process_workers == workers;
+  auto const shares_one = share_.workers == workers.value && placement.process_workers == workers;
   auto const* const nccl = NcclLibrary::of_process();
   auto const lacks =
-      share.workers > 1
+      share_.workers > 1
           ? "several workers share a GPU"
           : "there is no NCCL 2.18 or newer in the program, nor libnccl.so.2, or LibTorch is too old for it";
-  auto const may_use_nccl = share.workers == 1 && nccl != nullptr && tells_native_streams;
+  auto const may_use_nccl = share_.workers == 1 && nccl != nullptr && tells_native_streams;
   // All or none: NCCL may be missing on one host, and the last worker may have a GPU alone.
   std::vector<std::uint8_t> can{static_cast<std::uint8_t>(may_use_nccl ? 1 : 0)};
-  collective.all_reduce(can, ReduceOp::min);
+  collective_.all_reduce(can, ReduceOp::min);
   if (way == GpuExchange::automatic) {
     way = shares_one ? GpuExchange::shared_device : can[0] == 1 ? GpuExchange::nccl : GpuExchange::cpu;
   }
@@ -162,10 +160,12 @@ RAYTRAIN_TORCH_INLINE auto arrays_of(DeviceShare const& share, at::Device device
     refuse(fmt::format("is nccl, and {}", may_use_nccl ? "another worker cannot use it" : lacks),
            "leave it out, or give each worker a GPU of its own, with NCCL installed on every host");
   }
-  std::shared_ptr<Collective> through_memory{std::shared_ptr<void>{}, &collective};  // it lives longer
-  if (way == GpuExchange::shared_device) return std::make_unique<SharedDeviceArrays>(std::move(through_memory), device);
-  if (way == GpuExchange::cpu) return std::make_unique<ArraysThroughMemory>(std::move(through_memory), device);
-  return std::make_unique<NcclArrays>(*nccl, std::move(through_memory), device, link.aborted());
+  std::shared_ptr<Collective> through_memory{std::shared_ptr<void>{}, &collective_};  // it lives longer
+  if (way == GpuExchange::shared_device)
+    return std::make_unique<SharedDeviceArrays>(std::move(through_memory), device());
+  if (way == GpuExchange::cpu) return std::make_unique<ArraysThroughMemory>(std::move(through_memory), device());
+  return std::make_unique<NcclArrays>(NcclArrays::Options{
+      .library = *nccl, .through_memory = std::move(through_memory), .device = device(), .abort = link.aborted()});
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config,
@@ -180,7 +180,7 @@ RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(ScalingConfig const& scaling, T
     run_backwards_here(true);
   }
   try {
-    arrays_ = arrays_of(share_, device(), config.gpu_exchange, link, collective);
+    arrays_ = arrays_by(config.gpu_exchange, link);
   } catch (...) {
     leave();
     throw;

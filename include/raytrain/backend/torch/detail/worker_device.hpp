@@ -80,6 +80,8 @@ class WorkerDevice {
 
  private:
   void choose(ScalingConfig const& scaling, Placement const& placement);
+  /// A group operation. Errors: `invalid_config` for a way that these workers cannot go.
+  [[nodiscard]] auto arrays_by(GpuExchange way, WorkerLink& link) -> std::unique_ptr<DeviceArrays>;
   void leave() noexcept;
   [[nodiscard]] auto index_of(std::size_t i) const noexcept -> at::Device {
     return type_ == at::kCPU ? at::kCPU : at::Device{type_, static_cast<at::DeviceIndex>(share_.devices[i])};
