@@ -53,7 +53,7 @@ auto scanned(std::string_view text, detail::CsvScanner& scanner) -> std::vector<
 /// As the first `piece_bytes` bytes would be read by the file's first reader.
 auto scanned_in_pieces(std::filesystem::path const& path, std::size_t piece_bytes) -> std::vector<std::string> {
   detail::DataFile file{path};
-  detail::CsvPieces pieces{file, {}, 1, ',', piece_bytes};
+  detail::CsvPieces pieces{file, {.piece_bytes = piece_bytes}};
   std::vector<std::string> said;
   for (std::size_t i = 0; auto piece = pieces.piece(i); ++i) {
     auto scanner = detail::CsvScanner::from_line(',', piece->line_number);
@@ -90,7 +90,7 @@ TEST_CASE("pieces are cut behind a line's end that is in no quotes, and have the
   auto const path = folder.path() / "table.csv";
   write(path, "1,2\n3,\"4\n5\n6\"\n\n7,8\r\n9,10");
   detail::DataFile file{path};
-  detail::CsvPieces pieces{file, "a,b\n", 3, ',', 5};
+  detail::CsvPieces pieces{file, {.text = "a,b\n", .line_number = 3, .piece_bytes = 5}};
   std::vector<std::pair<std::string, std::uint64_t>> cut;
   for (std::size_t i = 0; auto piece = pieces.piece(i); ++i) cut.emplace_back(piece->text, piece->line_number);
   CHECK(cut == std::vector<std::pair<std::string, std::uint64_t>>{

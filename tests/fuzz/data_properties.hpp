@@ -270,7 +270,7 @@ struct CsvChoice {
                                          std::size_t piece_bytes) -> std::pair<std::optional<Dataset>, std::string> {
   detail::CsvTable const first{options, "read"};
   detail::DataFile file{path};
-  detail::CsvPieces pieces{file, {}, 1, options.delimiter, piece_bytes};
+  detail::CsvPieces pieces{file, {.delimiter = options.delimiter, .piece_bytes = piece_bytes}};
   std::vector<Dataset> parts;
   std::string problem;
   auto const all = unless_refused(Errc::invalid_data, [&] {

@@ -250,7 +250,10 @@ RAYTRAIN_INLINE auto CsvFile::can_read_pieces() const noexcept -> bool {
 RAYTRAIN_INLINE void CsvFile::begin_pieces() {
   // So large that a piece has some rows of a table of many columns.
   auto const bytes = std::max(std::size_t{512} << 10U, 1024 * table_.column_count());
-  pieces_.emplace(file_, std::string_view{buffer_.data(), kept_bytes_}, scanner_.line_number(), delimiter_, bytes);
+  pieces_.emplace(file_, detail::CsvPieces::Options{.text = {buffer_.data(), kept_bytes_},
+                                                    .line_number = scanner_.line_number(),
+                                                    .delimiter = delimiter_,
+                                                    .piece_bytes = bytes});
   auto const on_thread = [this](auto const& run) {
     run([this, table = table_](std::size_t index) mutable -> std::optional<Dataset> {
       auto const piece = pieces_->piece(index);

@@ -13,6 +13,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -307,9 +308,9 @@ RAYTRAIN_INLINE auto value_counts(FitRows const& rows, std::string const& column
   found.check_one_value_a_row(attempted);
   ValueCounts counts;
   if (found.is_text()) {
-    counts.counts = detail::add_counts(rows, detail::count_texts(found), counts.texts, column, attempted);
+    std::tie(counts.texts, counts.counts) = detail::add_counts(rows, detail::count_texts(found), column, attempted);
   } else {
-    counts.counts = detail::add_counts(rows, detail::count_numbers(found), counts.numbers, column, attempted);
+    std::tie(counts.numbers, counts.counts) = detail::add_counts(rows, detail::count_numbers(found), column, attempted);
     auto const is_finite = [](double number) { return std::isfinite(number); };
     if (!std::ranges::all_of(counts.numbers, is_finite)) detail::refuse_infinity(column, attempted);
   }

@@ -24,10 +24,20 @@ struct CsvPiece {
 /// Threads: any.
 class CsvPieces {
  public:
-  /// `text` was read from the file and not used; it begins at a line's start, and that line has the number
-  /// `line_number`. `file` outlives the pieces. `piece_bytes`: read at a time, from 1.
-  CsvPieces(DataFile& file, std::string_view text, std::uint64_t line_number, char delimiter, std::size_t piece_bytes)
-      : file_{file}, piece_bytes_{piece_bytes}, rest_{text}, line_number_{line_number}, delimiter_{delimiter} {}
+  struct Options {
+    std::string_view text{};        ///< Read from the file and not used; it begins at a line's start.
+    std::uint64_t line_number = 1;  ///< Of that line.
+    char delimiter = ',';
+    std::size_t piece_bytes;  ///< Read at a time, from 1.
+  };
+
+  /// The file outlives the pieces.
+  CsvPieces(DataFile& file, Options const& options)
+      : file_{file},
+        piece_bytes_{options.piece_bytes},
+        rest_{options.text},
+        line_number_{options.line_number},
+        delimiter_{options.delimiter} {}
 
   /// The piece of this index, none behind the last one. Each index is asked for once; waits until all smaller ones
   /// have been.

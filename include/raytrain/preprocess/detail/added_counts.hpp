@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <raytrain/data/column.hpp>
@@ -33,13 +34,13 @@ void for_each_text(Column const& column, Work const& work) {
 /// How often each text comes in the rows of this worker. Stops above as many as may be categories.
 [[nodiscard]] auto count_texts(Column const& column) -> std::map<std::string, std::uint64_t>;
 
-/// The workers' counts, added up, and in `values` what they count. More than may be categories do not travel.
+/// What the workers count, in ascending order, and how often, added up. More than may be categories do not travel.
 ///
 /// Errors: as `check_categories`.
 template <class Value>
 [[nodiscard]] auto add_counts(FitRows const& rows, std::map<Value, std::uint64_t> const& mine,
-                              std::vector<Value>& values, std::string const& column, std::string const& attempted)
-    -> std::vector<std::uint64_t> {
+                              std::string const& column, std::string const& attempted)
+    -> std::pair<std::vector<Value>, std::vector<std::uint64_t>> {
   for (auto const of_worker : rows.all_gather(std::uint64_t{mine.size()})) {
     check_categories(static_cast<std::size_t>(of_worker), column, attempted);
   }
@@ -48,12 +49,12 @@ template <class Value>
     for (auto const& [value, count] : of_worker) all[value] += count;
   }
   check_categories(all.size(), column, attempted);
-  std::vector<std::uint64_t> counts;
+  std::pair<std::vector<Value>, std::vector<std::uint64_t>> added;
   for (auto const& [value, count] : all) {
-    values.push_back(value);
-    counts.push_back(count);
+    added.first.push_back(value);
+    added.second.push_back(count);
   }
-  return counts;
+  return added;
 }
 
 }  // namespace raytrain::detail

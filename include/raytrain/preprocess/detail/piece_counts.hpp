@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,7 @@ template <class ForEach>
     return mine.size() <= most_categories;
   });
   ValueCounts counts;
-  counts.counts = add_counts(rows, mine, counts.texts, column, attempted);
+  std::tie(counts.texts, counts.counts) = add_counts(rows, mine, column, attempted);
   return counts;
 }
 
