@@ -372,7 +372,7 @@ TEST_CASE("ranks that wait for each other in different operations are told so af
 TEST_CASE(
     "what ranks tell that have waited for a late one is gone from MPI once all have agreed, on the late one too") {
   if (ranks() < 2) return;
-  raytrain::detail::MpiEndpoint endpoint{MPI_COMM_WORLD, patient_options(), {}, false};
+  raytrain::detail::MpiEndpoint endpoint{{.original = MPI_COMM_WORLD, .options = patient_options()}};
   auto const has_told = [&](int rank) {
     int is_there = 0;
     MPI_Iprobe(rank, MPI_ANY_TAG, endpoint.handle(), &is_there, MPI_STATUS_IGNORE);

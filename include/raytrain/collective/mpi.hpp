@@ -58,7 +58,7 @@ class MpiGroup : public CollectiveGroup {
   ///         ordinary communicator, and as `WaitLimits::validate` says; `rank_mismatch` on all ranks when their options
   ///         differ; `backend`.
   explicit MpiGroup(MPI_Comm communicator, MpiOptions options = {}, detail::MpiPretence const& pretence = {})
-      : endpoint_{communicator, std::move(options), pretence, false} {}
+      : endpoint_{{.original = communicator, .options = std::move(options), .pretence = pretence}} {}
 
   ~MpiGroup() override {
     if (endpoint_.has_pending()) *left_pending_ = true;
@@ -97,7 +97,10 @@ class MpiGroup : public CollectiveGroup {
 
   struct OfDuplicate {};
   MpiGroup(OfDuplicate, MpiGroup const& original)
-      : endpoint_{original.endpoint_.handle(), original.endpoint_.options(), original.endpoint_.pretence(), true},
+      : endpoint_{{.original = original.endpoint_.handle(),
+                   .options = original.endpoint_.options(),
+                   .pretence = original.endpoint_.pretence(),
+                   .beside_worker = true}},
         left_pending_{original.left_pending_} {}
 
   /// A group of the same ranks, with the same options. All ranks call it, on the worker's thread.

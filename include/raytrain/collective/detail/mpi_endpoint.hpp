@@ -34,14 +34,18 @@ namespace raytrain::detail {
 /// Threads: `abort`, `request_stop`, `leave`, `rank` and `size` from any; everything else on the worker's.
 class MpiEndpoint {
  public:
-  /// `beside_worker`: a thread uses it while the worker computes.
-  MpiEndpoint(MPI_Comm original, MpiOptions options, MpiPretence const& pretence, bool beside_worker)
-      : communicator_{original, options.limits},
-        duplicate_{communicator_.handle()},
-        control_communicator_{communicator_.handle()},
-        options_{std::move(options)},
-        pretence_{pretence},
-        core_{communicator_.core_use(beside_worker)} {
+  struct Setup {
+    MPI_Comm original;
+    MpiOptions options{};
+    MpiPretence pretence{};
+    bool beside_worker = false;  ///< A thread uses it while the worker computes.
+  };
+
+  explicit MpiEndpoint(Setup setup)
+      : communicator_{setup.original, setup.options.limits},
+        options_{std::move(setup.options)},
+        pretence_{setup.pretence},
+        core_{communicator_.core_use(setup.beside_worker)} {
     check_mpi(MPI_Comm_set_errhandler(control_communicator_.handle(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check_options_agree(communicator_, options_);
     late_calls_.emplace(communicator_);
@@ -459,8 +463,8 @@ class MpiEndpoint {
   }
 
   MpiCommunicator communicator_;
-  MpiDuplicate duplicate_;
-  MpiDuplicate control_communicator_;
+  MpiDuplicate duplicate_{communicator_.handle()};
+  MpiDuplicate control_communicator_{communicator_.handle()};
   MpiOptions options_;
   MpiPretence pretence_;
   CoreUse core_;
