@@ -291,17 +291,20 @@ TEST_CASE("a backend that trains on the CPU refuses GPUs") {
 
 TEST_CASE("GPUs are divided by the worker's number") {
   using raytrain::detail::share_devices;
-  CHECK(share_devices(3, 4, 1, 4).devices == std::vector{3});
-  CHECK(share_devices(1, 2, 2, 4).devices == std::vector{2, 3});
-  CHECK(share_devices(5, 8, 0.25, 2).devices == std::vector{1});
-  CHECK(share_devices(5, 8, 0.25, 2).workers == 4);
-  CHECK(share_devices(4, 5, 0.25, 2).workers == 1);
-  CHECK(share_devices(0, 1, 0.25, 1).workers == 1);
+  CHECK(share_devices({.worker = 3, .workers = 4, .gpus = 1, .devices = 4}).devices == std::vector{3});
+  CHECK(share_devices({.worker = 1, .workers = 2, .gpus = 2, .devices = 4}).devices == std::vector{2, 3});
+  CHECK(share_devices({.worker = 5, .workers = 8, .gpus = 0.25, .devices = 2}).devices == std::vector{1});
+  CHECK(share_devices({.worker = 5, .workers = 8, .gpus = 0.25, .devices = 2}).workers == 4);
+  CHECK(share_devices({.worker = 4, .workers = 5, .gpus = 0.25, .devices = 2}).workers == 1);
+  CHECK(share_devices({.worker = 0, .workers = 1, .gpus = 0.25, .devices = 1}).workers == 1);
   for (std::uint32_t workers = 1; workers <= 256; ++workers) {
-    CHECK(share_devices(workers - 1, workers, 1.0 / workers, 1).workers == workers);
+    CHECK(share_devices({.worker = workers - 1, .workers = workers, .gpus = 1.0 / workers, .devices = 1}).workers ==
+          workers);
   }
-  check_contains(thrown_error([] { (void)share_devices(0, 9, 0.25, 2); }), "use 8 workers here");
-  check_contains(thrown_error([] { (void)share_devices(0, 3, 2, 4); }), "use 2 workers here");
+  check_contains(thrown_error([] { (void)share_devices({.worker = 0, .workers = 9, .gpus = 0.25, .devices = 2}); }),
+                 "use 8 workers here");
+  check_contains(thrown_error([] { (void)share_devices({.worker = 0, .workers = 3, .gpus = 2, .devices = 4}); }),
+                 "use 2 workers here");
 }
 
 TEST_CASE("a model that was moved behind prepare_model is refused by name") {

@@ -54,8 +54,8 @@ RAYTRAIN_TORCH_INLINE auto gpus_of(ScalingConfig const& scaling) noexcept -> dou
   return gpus > 0 ? gpus : 1;
 }
 
-RAYTRAIN_TORCH_INLINE auto share_devices(std::uint32_t worker, std::uint32_t workers, double gpus, int devices)
-    -> DeviceShare {
+RAYTRAIN_TORCH_INLINE auto share_devices(DeviceClaim const& claim) -> DeviceShare {
+  auto const [worker, workers, gpus, devices] = claim;
   auto const available = static_cast<std::uint64_t>(std::max(devices, 0));
   auto const each = static_cast<std::uint64_t>(std::max(1.0, gpus));
   constexpr double rounding = 1e-9;  // of 1.0 / 49
@@ -117,7 +117,7 @@ RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
                     TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR),
         "use LibTorch 2.0 or newer"};
   }
-  (void)share_devices(0, 1, gpus_of(scaling), count);
+  (void)share_devices({.gpus = gpus_of(scaling), .devices = count});
 }
 
 /// As NVIDIA's driver calls it; none where that cannot be asked.
@@ -197,7 +197,10 @@ RAYTRAIN_TORCH_INLINE void WorkerDevice::choose(ScalingConfig const& scaling, Pl
   auto const same = std::ranges::count(all, own);
   auto const before =
       std::count(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(placement.world_rank.value), own);
-  share_ = share_devices(static_cast<std::uint32_t>(before), static_cast<std::uint32_t>(same), gpus_of(scaling), count);
+  share_ = share_devices({.worker = static_cast<std::uint32_t>(before),
+                          .workers = static_cast<std::uint32_t>(same),
+                          .gpus = gpus_of(scaling),
+                          .devices = count});
   auto const& wanted = scaling.accelerator_type;
   if (wanted.empty()) return;
   auto const name = gpu_name(share_.devices.front());

@@ -36,10 +36,16 @@ struct DeviceShare {
   std::uint32_t workers = 1;
 };
 
-/// `worker`: its number among those that divide the devices.
-///
+/// What a worker asks of its host's devices.
+struct DeviceClaim {
+  std::uint32_t worker = 0;   ///< Its number among
+  std::uint32_t workers = 1;  ///< those that divide the devices.
+  double gpus = 1;            ///< For each of them.
+  int devices = 0;            ///< That there are.
+};
+
 /// Errors: `invalid_config` where there are too few devices for so many workers, with how many there are.
-[[nodiscard]] auto share_devices(std::uint32_t worker, std::uint32_t workers, double gpus, int devices) -> DeviceShare;
+[[nodiscard]] auto share_devices(DeviceClaim const& claim) -> DeviceShare;
 
 /// Before any worker starts. Errors: `invalid_config` where there is no GPU, or are fewer than one worker asks for.
 void check_devices(ScalingConfig const& scaling);
