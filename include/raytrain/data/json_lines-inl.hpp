@@ -170,8 +170,8 @@ RAYTRAIN_INLINE auto parse_json_lines(std::string_view text, JsonLinesOptions co
 RAYTRAIN_INLINE auto json_lines_blocks(DataPaths const& paths, JsonLinesOptions options, std::size_t rows)
     -> DatasetBlocks {
   auto format = detail::options_text(options);
-  return detail::blocks_of_lines<detail::JsonTable>(paths, std::move(options), rows, "json_lines_blocks",
-                                                    std::move(format));
+  return detail::blocks_of_lines<detail::JsonTable>(
+      paths, std::move(options), {.function = "json_lines_blocks", .format = std::move(format), .rows = rows});
 }
 
 RAYTRAIN_INLINE void write_json_lines(Dataset const& dataset, std::filesystem::path const& path) {

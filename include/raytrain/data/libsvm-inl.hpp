@@ -29,8 +29,8 @@ RAYTRAIN_INLINE auto libsvm_blocks(DataPaths const& paths, LibsvmOptions options
   }
   auto format = fmt::format("LIBSVM, {} features from {} on, {} where absent", *options.features,
                             *options.zero_based ? 0 : 1, options.absent);
-  return detail::blocks_of_lines<detail::LibsvmTable>(paths, std::move(options), rows, "libsvm_blocks",
-                                                      std::move(format));
+  return detail::blocks_of_lines<detail::LibsvmTable>(
+      paths, std::move(options), {.function = "libsvm_blocks", .format = std::move(format), .rows = rows});
 }
 
 }  // namespace raytrain

@@ -19,7 +19,7 @@ struct FileBlocksOptions {
   std::string format;    ///< All that the rows follow from, besides the files' content and the size of blocks.
   std::size_t rows;      ///< Of a block.
   /// The next block of a file, or none at its end. `begins`: it is the file's first one.
-  std::function<std::optional<Dataset>(std::filesystem::path const& path, bool begins)> next;
+  std::function<std::optional<Dataset>(std::filesystem::path const& path, bool begins)> next{};
   std::function<void()> finish{};  ///< Behind the last file, to look whether something was missing; may be empty.
 };
 

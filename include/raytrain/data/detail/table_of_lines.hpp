@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -32,10 +31,9 @@ template <class Table, class Options>
   return table.take();
 }
 
-/// The same in blocks of so many rows. `function` and `format`: as in `FileBlocksOptions`.
+/// The same in `blocks`, whose `next` and `finish` are made here.
 template <class Table, class Options>
-[[nodiscard]] auto blocks_of_lines(DataPaths const& paths, Options options, std::size_t rows, char const* function,
-                                   std::string format) -> DatasetBlocks {
+[[nodiscard]] auto blocks_of_lines(DataPaths const& paths, Options options, FileBlocksOptions blocks) -> DatasetBlocks {
   struct Reading {
     explicit Reading(Options given) : options{std::move(given)} {}
 
@@ -44,7 +42,8 @@ template <class Table, class Options>
     std::optional<LineReader> lines{};  // of the file that is read
   };
   auto const reading = std::make_shared<Reading>(std::move(options));
-  auto const next = [reading, rows](std::filesystem::path const& path, bool begins) -> std::optional<Dataset> {
+  blocks.next = [reading, rows = blocks.rows](std::filesystem::path const& path,
+                                              bool begins) -> std::optional<Dataset> {
     auto& [kept, table, lines] = *reading;
     if (begins) {
       table.begin_file(path.string());
@@ -58,7 +57,8 @@ template <class Table, class Options>
     if (table.rows() == 0) return std::nullopt;
     return table.take();
   };
-  return file_blocks(paths, {function, std::move(format), rows, next, [reading] { reading->table.finish(); }});
+  blocks.finish = [reading] { reading->table.finish(); };
+  return file_blocks(paths, std::move(blocks));
 }
 
 }  // namespace raytrain::detail
