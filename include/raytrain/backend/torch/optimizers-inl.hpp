@@ -38,10 +38,11 @@ RAYTRAIN_TORCH_INLINE void AdadeltaParamState::serialize(torch::serialize::Outpu
 }
 
 RAYTRAIN_TORCH_INLINE void AdadeltaOptions::validate() const {
-  detail::check_option(lr() >= 0, "Adadelta", "lr", lr(), "0 or more");
-  detail::check_option(rho() >= 0 && rho() <= 1, "Adadelta", "rho", rho(), "from 0 to 1");
-  detail::check_option(eps() >= 0, "Adadelta", "eps", eps(), "0 or more");
-  detail::check_option(weight_decay() >= 0, "Adadelta", "weight_decay", weight_decay(), "0 or more");
+  detail::OptionChecks const checks{"Adadelta"};
+  checks.not_negative("lr", lr());
+  checks.from_0_to_1("rho", rho());
+  checks.not_negative("eps", eps());
+  checks.not_negative("weight_decay", weight_decay());
 }
 
 RAYTRAIN_TORCH_INLINE auto Adadelta::step(LossClosure closure) -> at::Tensor {
@@ -94,13 +95,12 @@ RAYTRAIN_TORCH_INLINE void LAMBParamState::serialize(torch::serialize::OutputArc
 }
 
 RAYTRAIN_TORCH_INLINE void LAMBOptions::validate() const {
-  detail::check_option(lr() >= 0, "LAMB", "lr", lr(), "0 or more");
-  detail::check_option(std::get<0>(betas()) >= 0 && std::get<0>(betas()) < 1, "LAMB", "betas", std::get<0>(betas()),
-                       "from 0 to below 1");
-  detail::check_option(std::get<1>(betas()) >= 0 && std::get<1>(betas()) < 1, "LAMB", "betas", std::get<1>(betas()),
-                       "from 0 to below 1");
-  detail::check_option(eps() >= 0, "LAMB", "eps", eps(), "0 or more");
-  detail::check_option(weight_decay() >= 0, "LAMB", "weight_decay", weight_decay(), "0 or more");
+  detail::OptionChecks const checks{"LAMB"};
+  checks.not_negative("lr", lr());
+  checks.from_0_to_below_1("betas", std::get<0>(betas()));
+  checks.from_0_to_below_1("betas", std::get<1>(betas()));
+  checks.not_negative("eps", eps());
+  checks.not_negative("weight_decay", weight_decay());
 }
 
 RAYTRAIN_TORCH_INLINE auto LAMB::step(LossClosure closure) -> at::Tensor {
@@ -155,10 +155,11 @@ RAYTRAIN_TORCH_INLINE void LARSParamState::serialize(torch::serialize::OutputArc
 }
 
 RAYTRAIN_TORCH_INLINE void LARSOptions::validate() const {
-  detail::check_option(lr() >= 0, "LARS", "lr", lr(), "0 or more");
-  detail::check_option(momentum() >= 0, "LARS", "momentum", momentum(), "0 or more");
-  detail::check_option(weight_decay() >= 0, "LARS", "weight_decay", weight_decay(), "0 or more");
-  detail::check_option(trust_coefficient() >= 0, "LARS", "trust_coefficient", trust_coefficient(), "0 or more");
+  detail::OptionChecks const checks{"LARS"};
+  checks.not_negative("lr", lr());
+  checks.not_negative("momentum", momentum());
+  checks.not_negative("weight_decay", weight_decay());
+  checks.not_negative("trust_coefficient", trust_coefficient());
 }
 
 RAYTRAIN_TORCH_INLINE auto LARS::step(LossClosure closure) -> at::Tensor {

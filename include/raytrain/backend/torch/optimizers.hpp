@@ -105,12 +105,26 @@ void update_each(torch::optim::Optimizer& optimizer, std::string_view name, F co
   return at::where((first > 0).logical_and(second > 0), ratio, at::ones_like(ratio));
 }
 
-/// Errors: `invalid_config` unless it holds.
-inline void check_option(bool holds, char const* optimizer, char const* option, double value, char const* range) {
-  if (holds) return;
-  throw Error{Errc::invalid_config, fmt::format("{}Options::{}", optimizer, option),
-              fmt::format("must be {} (got {})", range, value), fmt::format("give one that is {}", range)};
-}
+/// Checks an optimizer's options. Errors: `invalid_config` for one out of its range.
+struct OptionChecks {
+  char const* optimizer;
+
+  void not_negative(char const* option, double value) const {
+    if (!(value >= 0)) refuse(option, value, "0 or more");
+  }
+  void from_0_to_1(char const* option, double value) const {
+    if (!(value >= 0 && value <= 1)) refuse(option, value, "from 0 to 1");
+  }
+  void from_0_to_below_1(char const* option, double value) const {
+    if (!(value >= 0 && value < 1)) refuse(option, value, "from 0 to below 1");
+  }
+
+ private:
+  [[noreturn]] void refuse(char const* option, double value, char const* range) const {
+    throw Error{Errc::invalid_config, fmt::format("{}Options::{}", optimizer, option),
+                fmt::format("must be {} (got {})", range, value), fmt::format("give one that is {}", range)};
+  }
+};
 
 template <class T>
 void write_member(torch::serialize::OutputArchive& archive, std::string const& name, T const& value) {
