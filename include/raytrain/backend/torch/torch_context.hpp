@@ -65,8 +65,8 @@ class TorchContext : public TrainContext {
   auto operator=(TorchContext const&) -> TorchContext& = delete;
 
   /// Builds a model and makes it train with all others: rank 0's parameters and buffers everywhere, gradients averaged
-  /// when a backward ends (of the last batch of a window, with `accumulate`), then buffers those of rank 0 (of 64 KiB
-  /// and more after a change only). A parameter that no rank used has no gradient, and counts as zero on a rank that
+  /// when a backward ends (of the last batch of a window, with `accumulate`), then buffers those of rank 0 (where
+  /// a rank has changed one). A parameter that no rank used has no gradient, and counts as zero on a rank that
   /// alone did not use it.
   ///
   /// Every rank runs as many backwards of each model, in the same order. All ranks get an error that says so when one
@@ -92,7 +92,8 @@ class TorchContext : public TrainContext {
   /// Errors: `backend` for gradients of another type than float, double, Half and BFloat16, or elsewhere; as
   ///         `ModelOptions::validate`, and `invalid_config` for an exchange with virtual shards; `invalid_call` for one
   ///         that another model uses, and for a `SyncBatchNorm` or gradients of 16 bits with virtual shards;
-  ///         `rank_mismatch` for options that differ between ranks.
+  ///         `rank_mismatch` on all ranks for options, or models, that differ between them: in names, their order,
+  ///         shapes, types, or which parameters want a gradient; `backend` for a tensor that is sparse.
   template <TorchModuleFactory F>
   [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
     options.validate(virtual_shards());
@@ -132,7 +133,7 @@ class TorchContext : public TrainContext {
   /// Of a model that `prepare_model` has prepared, gradients are no longer averaged, no `SyncBatchNorm` joins batches
   /// and no `ShardedOptimizer` steps it as long; and the reverse. `accumulate` has no effect on its gradients.
   ///
-  /// Errors: `invalid_call` with virtual shards.
+  /// Errors: `invalid_call` with virtual shards; `rank_mismatch` on all ranks and `backend` as `prepare_model`.
   /// Source: S. Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019.
   template <TorchModuleFactory F>
   [[nodiscard]] auto prepare_local_model(F make) {

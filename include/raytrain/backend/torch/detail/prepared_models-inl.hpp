@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -81,7 +82,7 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::average(torch::nn::Module const& modu
   ModelExchange exchange{options, worker_.collective.size()};
   TaggedCollective preparing{worker_.collective, {.of = CallOf::preparation, .model = number}};
   exchange.check_same_on_all_ranks(preparing);
-  share_state(module, number);
+  share_state(module, number, WithGradients::yes);
   make_averager(module, number, std::move(exchange));
   if (worker_.virtual_shards > 0 && worker_.taken->turn) averagers_.back()->begin_turn(*worker_.taken->turn);
 }
@@ -100,7 +101,7 @@ RAYTRAIN_TORCH_INLINE auto PreparedModels::train_apart(torch::nn::Module const& 
   }
   if (!leave(module)) time_backwards(module, worker_.timer);
   local_.push_back(module.weak_from_this());
-  share_state(module, number);
+  share_state(module, number, WithGradients::no);
   return number;
 }
 
@@ -133,11 +134,22 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::check_has_parameter(torch::nn::Module
                   number));
 }
 
-RAYTRAIN_TORCH_INLINE void PreparedModels::share_state(torch::nn::Module const& module, std::uint16_t number) {
-  auto state = module.parameters();
-  for (auto const& buffer : module.buffers()) state.push_back(buffer);
-  TaggedCollective preparing{worker_.device.arrays(), {.of = CallOf::preparation, .model = number}};
-  broadcast_tensors(preparing, state, Rank{0});
+RAYTRAIN_TORCH_INLINE void PreparedModels::share_state(torch::nn::Module const& module, std::uint16_t number,
+                                                       WithGradients with_gradients) {
+  if (worker_.collective.size() == WorldSize{1}) return;
+  CallTag const tag{.of = CallOf::preparation, .model = number};
+  TaggedCollective comparing{worker_.collective, tag};
+  auto const state = state_by_lines(module, number, with_gradients);
+  check_same_on_ranks(comparing, state.lines, "preparing a model",
+                      "build the same model on every rank, with the same parameters frozen");
+  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+    if (state.tensors[i].layout() == at::kStrided) continue;
+    throw Error{Errc::backend, "preparing a model",
+                fmt::format("{} is sparse, of which other workers cannot be given the values", state.lines[i + 1]),
+                "make it dense, or keep it as a member that is not registered, the same on every worker"};
+  }
+  TaggedCollective preparing{worker_.device.arrays(), tag};
+  broadcast_tensors(preparing, state.tensors, Rank{0});
 }
 
 RAYTRAIN_TORCH_INLINE void PreparedModels::connect_norms(torch::nn::Module const& module, std::uint16_t number) const {

@@ -16,6 +16,7 @@
 #include <raytrain/backend/torch/detail/joined_batch.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
+#include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
 #include <raytrain/backend/torch/detail/worker_device.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/collective/collective.hpp>
@@ -92,7 +93,11 @@ class PreparedModels {
   auto leave(torch::nn::Module const& module) -> bool;
   /// Warns of a module without a parameter, on rank 0.
   void check_has_parameter(torch::nn::Module const& module, std::uint16_t number) const;
-  void share_state(torch::nn::Module const& module, std::uint16_t number);
+  /// Gives all ranks rank 0's parameters and buffers. A group operation.
+  ///
+  /// Errors: `rank_mismatch` on all ranks when one has another model, with what rank 0 and that one have; `backend` for
+  ///         a tensor that is sparse.
+  void share_state(torch::nn::Module const& module, std::uint16_t number, WithGradients with_gradients);
   void make_averager(torch::nn::Module const& module, std::uint16_t number, ModelExchange exchange);
   /// With virtual shards. Errors: `invalid_call` for gradients of 16 bits.
   void check_sums_by_shards(torch::nn::Module const& module) const;

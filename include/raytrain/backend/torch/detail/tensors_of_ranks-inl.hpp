@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -89,24 +90,32 @@ RAYTRAIN_TORCH_INLINE void average_tensors(std::vector<at::Tensor> const& tensor
   broadcast_tensors(collective, others, Rank{0});
 }
 
-RAYTRAIN_TORCH_INLINE void average_model(torch::nn::Module const& module, int number, Collective& collective) {
-  if (collective.size() == WorldSize{1}) return;
-  std::vector<std::string> lines{fmt::format("model {}", number)};
-  std::vector<at::Tensor> tensors;
+RAYTRAIN_TORCH_INLINE auto state_by_lines(torch::nn::Module const& module, int number, WithGradients with_gradients)
+    -> StateByLines {
+  StateByLines state{.lines = {fmt::format("model {}", number)}, .tensors = {}};
   auto const add = [&](auto const& items, char const* kind) {
     for (auto const& [name, tensor] : items.pairs()) {
-      if (!tensor.defined() || std::ranges::any_of(tensors, [&](auto const& each) { return each.is_same(tensor); })) {
-        continue;
-      }
-      tensors.push_back(tensor);
-      lines.push_back(fmt::format("{} '{}' {}", kind, name, shape_text(tensor.sizes(), tensor.scalar_type())));
+      auto const is_same = [&](at::Tensor const& each) { return each.is_same(tensor); };
+      if (!tensor.defined() || std::ranges::any_of(state.tensors, is_same)) continue;
+      state.tensors.push_back(tensor);
+      state.lines.push_back(fmt::format("{} '{}' {}", kind, name, shape_text(tensor.sizes(), tensor.scalar_type())));
+      if (with_gradients == WithGradients::no) continue;
+      if (tensor.layout() == at::kStrided && !tensor.is_contiguous())
+        state.lines.back() += fmt::format(" of strides {}", fmt::join(tensor.strides(), ", "));
+      if (tensor.requires_grad()) state.lines.back() += " that wants a gradient";
     }
   };
   add(module.named_parameters(), "parameter");
   add(module.named_buffers(), "buffer");
-  check_same_on_ranks(collective, std::move(lines), "averaging the parameters of local models",
+  return state;
+}
+
+RAYTRAIN_TORCH_INLINE void average_model(torch::nn::Module const& module, int number, Collective& collective) {
+  if (collective.size() == WorldSize{1}) return;
+  auto state = state_by_lines(module, number, WithGradients::no);
+  check_same_on_ranks(collective, std::move(state.lines), "averaging the parameters of local models",
                       "average the same models in the same order on every rank");
-  average_tensors(tensors, collective);
+  average_tensors(state.tensors, collective);
 }
 
 }  // namespace raytrain::detail

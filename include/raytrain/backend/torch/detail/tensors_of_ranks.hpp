@@ -22,6 +22,19 @@ namespace raytrain::detail {
 void check_same_on_ranks(Collective& collective, std::vector<std::string> lines, std::string attempted,
                          std::string remedy);
 
+/// A model's parameters and buffers, each once, and the lines by which ranks compare them.
+struct StateByLines {
+  std::vector<std::string> lines;
+  std::vector<at::Tensor> tensors;
+};
+
+/// Whether lines tell what decides where a gradient lies beside others.
+enum class WithGradients : bool { no, yes };
+
+/// `number`: the model's.
+[[nodiscard]] auto state_by_lines(torch::nn::Module const& module, int number, WithGradients with_gradients)
+    -> StateByLines;
+
 /// Smaller ones are packed together.
 inline constexpr std::size_t large_tensor_bytes = 65536;
 
