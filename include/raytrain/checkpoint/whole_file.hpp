@@ -15,9 +15,9 @@ namespace raytrain {
 [[nodiscard]] auto view_whole_file(std::filesystem::path const& file) -> SharedBytes;
 
 /// Puts bytes in place of a file's content, or into a new one: whatever happens on the way, a reader finds the old or
-/// the new one. One writes at a time.
+/// the new one. One writes at a time. Of a link it is the file that the link names.
 ///
-/// Errors: `io`.
+/// Errors: `io`, for what is no regular file, too, as a device, which stays.
 void replace_whole_file(std::filesystem::path const& file, BytesView content);
 
 }  // namespace raytrain
