@@ -200,6 +200,17 @@ TEST_CASE("an optimizer that keeps one state of all its parameters is refused wh
                  "the parameters have another order in this optimizer");
 }
 
+TEST_CASE("the state of an optimizer of another kind is refused with both kinds, also where it has the same tensors") {
+  SameShaped net{std::vector<std::string>{"a", "b"}};
+  torch::optim::Adam saved{net->parameters()};
+  net->step(saved);
+  torch::optim::AdamW loaded{net->parameters()};
+  check_contains(text_of_refusal([&] {
+                   load(Stored{net, saved}.checkpoint(), net, loaded);
+                 }),
+                 "it is of a torch::optim::Adam, and this optimizer is a torch::optim::AdamW; build it as it was");
+}
+
 TEST_CASE("an optimizer's file tells the names of its parameters where a model of the state has them all") {
   SameShaped net{std::vector<std::string>{"a", "b"}};
   auto sgd = momentum_sgd_of(*net);

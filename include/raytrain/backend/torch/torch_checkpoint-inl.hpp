@@ -233,6 +233,7 @@ RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimize
   };
   try {
     torch_call(attempted, [&] {
+      if (stored != own && keeps_shapes(stored) && keeps_shapes(own)) refuse({});  // of another rule, and its options
       if (count_by_names(index, optimizer, parameters, attempted) && !keeps_shapes(own)) {
         refuse("the parameters have another order in this optimizer, and its state may be one of all of them");
       }
