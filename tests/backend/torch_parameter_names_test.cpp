@@ -57,6 +57,46 @@ auto text_of_refusal(auto const& load) -> std::string {
 
 }  // namespace
 
+/// A program whose functions have names of raytrain's.
+namespace program {
+
+struct NetImpl : torch::nn::Module {
+  torch::nn::Linear layer = register_module("layer", torch::nn::Linear{2, 1});
+};
+TORCH_MODULE(Net);
+
+template <class T>
+auto state_of(T&) -> std::string {
+  return "of the program";
+}
+template <class T>
+auto module_of(T&) -> std::string {
+  return "of the program";
+}
+template <class T>
+auto hold_module(T&) -> std::string {
+  return "of the program";
+}
+
+}  // namespace program
+
+TEST_CASE("functions of a program's that have names of raytrain's are not called in their place") {
+  TemporaryFolder const folder;
+  program::Net net;
+  run_in(folder.path(), {.workers = 1}, [&](TorchContext& ctx) {
+    net = ctx.prepare_model([] { return program::Net{}; });
+    auto optimizer = ctx.prepare_optimizer<torch::optim::SGD>(net, 0.1);
+    (void)ctx.restore(net, optimizer);
+    save_safetensors(net, folder.path() / "net.safetensors");
+    ctx.report(Epoch{0, 0.0}, save(net, optimizer));
+  });
+  program::Net loaded;
+  load_safetensors(loaded, folder.path() / "net.safetensors");
+  CHECK(same_bits(loaded->parameters(), net->parameters()));
+  CHECK(program::state_of(net) == program::module_of(net));
+  CHECK(program::hold_module(net) == program::module_of(net));
+}
+
 TEST_CASE("the state of an optimizer goes to the parameters of its names, in whatever order a model registers them") {
   for (auto const was_sharded : {false, true}) {
     for (auto const is_sharded : {false, true}) {

@@ -99,7 +99,7 @@ requires detail::TensorArguments<T...> && std::invocable<F&, T const&...>
     }
   };
   return detail::from_vector<Result>(
-      detail::recomputed(module_of(module), std::move(call), detail::to_vector(inputs...)));
+      detail::recomputed(raytrain::module_of(module), std::move(call), detail::to_vector(inputs...)));
 }
 
 /// The same for `forward` of the module:

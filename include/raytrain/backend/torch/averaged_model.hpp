@@ -56,7 +56,7 @@ class AveragedModel {
   /// Cost:   the memory of the parameters, once more; twice for those of 16 bits, whose averages are of 32.
   template <TorchModule M>
   explicit AveragedModel(M const& model, AveragedModelConfig config = {}) : config_{config} {
-    hold(module_of(model));
+    hold(raytrain::module_of(model));
   }
   AveragedModel(AveragedModel const&) = delete;
   auto operator=(AveragedModel const&) -> AveragedModel& = delete;

@@ -61,7 +61,7 @@ class DiLoCo {
   ///         broadcast of them.
   template <TorchModule M>
   DiLoCo(TrainContext& ctx, LocalModel<M> const& model, DiLoCoConfig config = {})
-      : DiLoCo{ctx.collective(), module_of(model), model.number(), config} {}
+      : DiLoCo{ctx.collective(), raytrain::module_of(model), model.number(), config} {}
 
   DiLoCo(DiLoCo const&) = delete;
   auto operator=(DiLoCo const&) -> DiLoCo& = delete;

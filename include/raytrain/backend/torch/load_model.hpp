@@ -23,7 +23,7 @@ concept TorchModuleOf = TorchModule<M> && !detail::is_shared_module<M> && std::c
 /// Errors: as `load`.
 template <TorchModuleFactory F>
 [[nodiscard]] auto load_model(Checkpoint const& checkpoint, F make) {
-  auto model = hold_module(make);
+  auto model = raytrain::hold_module(make);
   load(checkpoint, model);
   return model;
 }
@@ -38,7 +38,7 @@ requires TorchModuleOf<M, Arguments...>
 /// The model of a safetensors file. Errors: as `load_safetensors`.
 template <TorchModuleFactory F>
 [[nodiscard]] auto load_model(std::filesystem::path const& file, F make) {
-  auto model = hold_module(make);
+  auto model = raytrain::hold_module(make);
   load_safetensors(model, file);
   return model;
 }

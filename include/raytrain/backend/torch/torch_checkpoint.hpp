@@ -59,7 +59,7 @@ namespace detail {
 template <TorchState T>
 [[nodiscard]] auto state_of(T const& value) -> auto& {
   if constexpr (TorchModule<T>) {
-    return module_of(value);
+    return raytrain::module_of(value);
   } else {
     return const_cast<T&>(value);  // loading fills it; storing only reads
   }
@@ -203,7 +203,7 @@ void detail::add_state(CheckpointDraft& draft, T const& value, std::string const
   if constexpr (TorchModule<T>) {
     if (add_model(draft,
                   torch_call(
-                      attempted, [&]() -> auto& { return state_of(value); }),
+                      attempted, [&]() -> auto& { return detail::state_of(value); }),
                   name))
       return;
   } else if constexpr (!is_scheduler<T>) {
@@ -224,7 +224,7 @@ void detail::load_state(Checkpoint const& checkpoint, T& value, std::string cons
       if constexpr (TorchModule<T>) {
         load_model(file.view(),
                    torch_call(
-                       attempted(tensors), [&]() -> auto& { return state_of(value); }),
+                       attempted(tensors), [&]() -> auto& { return detail::state_of(value); }),
                    attempted(tensors));
       } else {
         load_optimizer(file.view(), value, attempted(tensors), parameters);

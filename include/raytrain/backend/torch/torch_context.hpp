@@ -98,8 +98,8 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
     options.validate(virtual_shards());
     auto model = build(make);
-    device_.place(module_of(model));
-    models_.average(module_of(model), options);
+    device_.place(raytrain::module_of(model));
+    models_.average(raytrain::module_of(model), options);
     return model;
   }
 
@@ -107,16 +107,16 @@ class TorchContext : public TrainContext {
   template <TorchModule M>
   [[nodiscard]] auto prepare_model(M model, ModelOptions const& options = {}) {
     options.validate(virtual_shards());
-    auto held = hold_module([&] { return detail::as_no_local_model(std::move(model)); });
-    device_.place(module_of(held));
-    models_.average(module_of(held), options);
+    auto held = raytrain::hold_module([&] { return detail::as_no_local_model(std::move(model)); });
+    device_.place(raytrain::module_of(held));
+    models_.average(raytrain::module_of(held), options);
     return held;
   }
 
   /// TorchScript, as `torch::jit::load` returns it: the same for a `ScriptModule` of a copy of it, since workers may
   /// have one and the same.
   [[nodiscard]] auto prepare_model(torch::jit::Module const& script, ModelOptions const& options = {}) {
-    return prepare_model(hold_module([&] { return script.deepcopy(); }), options);
+    return prepare_model(raytrain::hold_module([&] { return script.deepcopy(); }), options);
   }
 
   /// A model that each worker trains by itself: rank 0's parameters and buffers everywhere, as `prepare_model` gives
@@ -143,7 +143,7 @@ class TorchContext : public TrainContext {
   /// The same for a model that is there already.
   template <TorchModule M>
   [[nodiscard]] auto prepare_local_model(M model) {
-    return to_local_model(hold_module([&] { return detail::as_no_local_model(std::move(model)); }));
+    return to_local_model(raytrain::hold_module([&] { return detail::as_no_local_model(std::move(model)); }));
   }
 
   /// Makes parameters and buffers of floating-point numbers their mean over all workers, the same bits on each, and
@@ -154,7 +154,7 @@ class TorchContext : public TrainContext {
   /// Source: PyTorch's `PeriodicModelAverager`.
   template <TorchModule M>
   void average_parameters(LocalModel<M> const& model) {
-    detail::average_model(module_of(model), model.number(), collective());
+    detail::average_model(raytrain::module_of(model), model.number(), collective());
   }
 
   /// An optimizer of the model's parameters, of which each worker updates a slice: `prepare_optimizer<AdamW>(model,
@@ -169,7 +169,8 @@ class TorchContext : public TrainContext {
   template <class O, TorchModule M>
   [[nodiscard]] auto prepare_optimizer(M const& model, typename ElementwiseOptimizer<O>::Options const& options = {})
       -> ShardedOptimizer {
-    return prepare_optimizer<O>(model, {torch::optim::OptimizerParamGroup{module_of(model).parameters()}}, options);
+    return prepare_optimizer<O>(model, {torch::optim::OptimizerParamGroup{raytrain::module_of(model).parameters()}},
+                                options);
   }
 
   /// The same with groups of parameters, whose own options go before `options`.
@@ -180,7 +181,7 @@ class TorchContext : public TrainContext {
     static_assert(!detail::is_local_model<M>,
                   "raytrain: each worker trains a local model by an optimizer of its own: "
                   "torch::optim::Adam optimizer{model->parameters(), 1e-3}");
-    auto const& module = module_of(model);
+    auto const& module = raytrain::module_of(model);
     return ShardedOptimizer{{.module = module,
                              .averager = models_.averager_of(module),
                              .collective = collective(),
@@ -247,7 +248,7 @@ class TorchContext : public TrainContext {
   ///         has not prepared, for one with a `SyncBatchNorm` in train mode, and within a window.
   template <TorchModule M>
   void shadow_backward(M const& model) {
-    auto const& module = module_of(model);
+    auto const& module = raytrain::module_of(model);
     detail::shadow_backward(module, models_.find_averager(module), *taken_);
   }
 
@@ -420,7 +421,7 @@ class TorchContext : public TrainContext {
       detail::OwnDefaultGenerator::Pause const pause;
       auto const of_model = models_.count() == 0 ? seed() : detail::stream_seed(seed(), models_.count());
       device_.gpu() ? detail::seed_default_generator(of_model) : (void)torch::manual_seed(of_model);
-      return hold_module(make);
+      return raytrain::hold_module(make);
     }();
     detail::set_default_generator_state(before);
     return built;
@@ -429,8 +430,8 @@ class TorchContext : public TrainContext {
   template <class M>
   [[nodiscard]] auto to_local_model(M model) {
     auto held = detail::in_holder(std::move(model));
-    device_.place(module_of(held));
-    auto const number = models_.train_apart(module_of(held));
+    device_.place(raytrain::module_of(held));
+    auto const number = models_.train_apart(raytrain::module_of(held));
     return LocalModel<decltype(held)>{std::move(held), world_rank(), number};
   }
 

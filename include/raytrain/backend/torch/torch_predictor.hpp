@@ -85,7 +85,7 @@ class TorchPredictor {
   /// eval mode from now on, and nobody is to train it while this predicts. The preprocessor of its training, where it
   /// had one, is to be given by the options.
   explicit TorchPredictor(M model, TorchPredictorOptions options = {})
-      : TorchPredictor{Held{}, hold_module([&] { return std::move(model); }), std::move(options)} {}
+      : TorchPredictor{Held{}, raytrain::hold_module([&] { return std::move(model); }), std::move(options)} {}
 
   /// Predicts each row of {n, ...}, in their order, n from 1 on: {n, ...}, of the type and the shape of a row that the
   /// model gives, on the device of the rows, which may be another one than the model's.
@@ -108,13 +108,13 @@ class TorchPredictor {
 
  private:
   struct Held {};
-  using Holder = decltype(hold_module(std::declval<M (&)()>()));
+  using Holder = decltype(raytrain::hold_module(std::declval<M (&)()>()));
 
   TorchPredictor(Held /*tag*/, Holder model, TorchPredictorOptions options)
       : model_{std::move(model)}, options_{std::move(options)} {
     detail::check_options(options_);
-    module_of(model_).eval();
-    options_.device = detail::move_to(module_of(model_), options_.device);
+    raytrain::module_of(model_).eval();
+    options_.device = detail::move_to(raytrain::module_of(model_), options_.device);
   }
 
   [[nodiscard]] auto forward() const {

@@ -40,7 +40,7 @@ auto load_safetensors(torch::nn::Module& module, std::filesystem::path const& fi
 template <TorchModule M>
 void save_safetensors(M const& model, std::filesystem::path const& file) {
   detail::save_safetensors(detail::torch_call(
-                               "saving a model", [&]() -> auto& { return module_of(model); }),
+                               "saving a model", [&]() -> auto& { return raytrain::module_of(model); }),
                            file);
 }
 
@@ -58,7 +58,7 @@ template <TorchModule M>
 auto load_safetensors(M& model, std::filesystem::path const& file, SafetensorsOptions const& options = {})
     -> UnmatchedTensors {
   return detail::load_safetensors(detail::torch_call(
-                                      "loading a model", [&]() -> auto& { return module_of(model); }),
+                                      "loading a model", [&]() -> auto& { return raytrain::module_of(model); }),
                                   file, options);
 }
 

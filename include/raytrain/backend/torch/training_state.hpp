@@ -240,7 +240,7 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
   if constexpr (TorchModule<T> || TorchStepper<T>) {
     is_model_ = TorchModule<T>;
     if constexpr (detail::is_local_model<T>) {
-      module_ = &module_of(value);
+      module_ = &raytrain::module_of(value);
       local_rank_ = value.rank();
     }
     is_scheduler_ = detail::is_scheduler<T>;
