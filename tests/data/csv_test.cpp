@@ -155,6 +155,26 @@ TEST_CASE("tens of thousands of columns are each found by name, and two of one n
   check_contains(thrown_error([&] { (void)read_text(names + ",c7\n"); }), "two columns are named 'c7'");
 }
 
+TEST_CASE("options that can work with no file are refused before a file is looked at") {
+  auto const refused = [](CsvOptions const& options) {
+    auto const why = thrown_error([&] { (void)read_csv("there is none.csv", options); });
+    CHECK(thrown_error([&] { (void)csv_blocks("there is none.csv", options); }) == why);
+    return why;
+  };
+  CHECK(refused({.delimiter = '"'}) ==
+        "invalid_config: CsvOptions::delimiter: is the quote, which begins and ends fields; write what is between the "
+        "fields of a line, as ',', ';' or '\\t'");
+  check_contains(refused({.delimiter = '\n'}), "CsvOptions::delimiter: is a line feed, which ends lines");
+  check_contains(refused({.delimiter = '\r'}), "CsvOptions::delimiter: is a carriage return, which ends lines");
+  check_contains(refused({.delimiter = '\0'}), "CsvOptions::delimiter: is NUL, which no text has");
+  check_contains(refused({.column_names = {"a", "b", "a"}}), "CsvOptions::column_names: names 'a' twice");
+  check_contains(refused({.columns = {"b", "b"}}), "CsvOptions::columns: names 'b' twice");
+  check_contains(thrown_error([] {
+                   (void)read_json_lines("there is none.jsonl", {.columns = {"b", "b"}});
+                 }),
+                 "JsonLinesOptions::columns: names 'b' twice");
+}
+
 TEST_CASE("what is no table is refused with line and column") {
   auto const refused = [](std::string_view text, CsvOptions const& options = {}) {
     return thrown_error([&] { (void)read_text(text, options); });

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,7 @@
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
 #include <raytrain/data/detail/file_blocks.hpp>
+#include <raytrain/data/detail/growing_column.hpp>
 #include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/data/detail/parse_number.hpp>
 #include <raytrain/data/detail/read_each.hpp>
@@ -158,7 +160,6 @@ RAYTRAIN_INLINE void CsvTable::begin(std::vector<std::string> const& names) {
     }
     auto const found = columns_by_name.find(name);
     if (found == columns_by_name.end()) not_there("columns", name, names);
-    if (slots_[found->second] != left_out) refuse_twice("CsvOptions::columns", name);
     auto const type = options_.types.find(name);
     slots_[found->second] = columns_.size();
     columns_.emplace_back(name, type == options_.types.end() ? std::nullopt : std::optional{type->second});
@@ -285,9 +286,29 @@ RAYTRAIN_INLINE void CsvFile::feed() {
   kept_bytes_ = rest.size();
 }
 
+/// Errors: `invalid_config` for what can work with no file.
 RAYTRAIN_INLINE void check_csv_options(CsvOptions const& options) {
-  if (options.max_rows != std::size_t{0}) return;
-  throw Error{Errc::invalid_config, "CsvOptions::max_rows", "is 0", "write at least 1, or leave it out for all rows"};
+  auto const refuse_delimiter = [](char const* what) {
+    throw Error{Errc::invalid_config, "CsvOptions::delimiter", what,
+                "write what is between the fields of a line, as ',', ';' or '\\t'"};
+  };
+  switch (options.delimiter) {
+    case '"': refuse_delimiter("is the quote, which begins and ends fields"); break;
+    case '\n': refuse_delimiter("is a line feed, which ends lines"); break;
+    case '\r': refuse_delimiter("is a carriage return, which ends lines"); break;
+    case '\0': refuse_delimiter("is NUL, which no text has"); break;
+    default: break;
+  }
+  if (options.max_rows == std::size_t{0}) {
+    throw Error{Errc::invalid_config, "CsvOptions::max_rows", "is 0", "write at least 1, or leave it out for all rows"};
+  }
+  for (auto const& [field, names] : {std::pair{"CsvOptions::column_names", &options.column_names},
+                                     std::pair{"CsvOptions::columns", &options.columns}}) {
+    std::unordered_set<std::string_view> seen;
+    for (auto const& name : *names) {
+      if (!seen.insert(name).second) refuse_twice(field, name);
+    }
+  }
 }
 
 /// All that the columns of a file follow from, besides its content.

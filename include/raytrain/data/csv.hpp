@@ -28,7 +28,7 @@ namespace raytrain {
 
 /// How a CSV file is read.
 struct CsvOptions {
-  char delimiter = ',';
+  char delimiter = ',';                     ///< Between fields; no quote, no end of lines and not NUL.
   std::size_t skip_lines = 0;               ///< At the beginning, before the header.
   bool header = true;                       ///< The first line names the columns.
   std::vector<std::string> column_names{};  ///< Instead of the header's; empty: those, or "0", "1" ... without one.
@@ -171,8 +171,8 @@ class CsvFile {
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there, listing those that are;
 ///         `io`, also for a file that is changed meanwhile; `invalid_data`, with the line, for one with more or fewer
 ///         fields than columns, a field that is no number or has more than 256 MiB, two columns of one name or one
-///         without a name, no rows, for files whose columns differ, and beyond `max_unpack_ratio`; `invalid_config` for
-///         0 rows at most.
+///         without a name, no rows, for files whose columns differ, and beyond `max_unpack_ratio`; `invalid_config`,
+///         before a file is looked at, for a delimiter that cannot be one, 0 rows at most, and a name that comes twice.
 /// Cost: the rows of several files, and of a large one on several cores, are copied once.
 /// Source: RFC 4180 for quoted fields.
 [[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;
@@ -185,9 +185,10 @@ class CsvFile {
 /// Name such columns in `CsvOptions::types`: a text that comes later is refused. Each block of texts has categories of
 /// its own, so that codes of two blocks do not compare.
 ///
-/// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for one, and `invalid_call` for 0
-///         rows. When a block is read, the others of `read_csv`, `not_found` for a column that is not there or a file
-///         that was removed, and `io` for a file that was changed. Files with other columns are not refused here.
+/// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for one, `invalid_config` as above,
+///         and `invalid_call` for 0 rows. When a block is read, the others of `read_csv`, `not_found` for a column that
+///         is not there or a file that was removed, and `io` for a file that was changed. Files with other columns are
+///         not refused here.
 [[nodiscard]] auto csv_blocks(DataPaths const& paths, CsvOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks;
 

@@ -45,10 +45,10 @@ namespace raytrain {
 /// A column that comes later needs one of `JsonLinesOptions::types`, and has one value a row. Each block of texts has
 /// categories of its own.
 ///
-/// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, `invalid_config` for
-///         the type of a column that is left out, and `invalid_call` for 0 rows. When a block is read, the others of
-///         `read_json_lines`, `invalid_data` for a name that comes behind the first block and has no type, `not_found`
-///         for a file that was removed, and `io` for one that was changed.
+/// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, `invalid_config` for a
+///         column that is named twice, and for the type of one that is left out, and `invalid_call` for 0 rows. When a
+///         block is read, the others of `read_json_lines`, `invalid_data` for a name that comes behind the first block
+///         and has no type, `not_found` for a file that was removed, and `io` for one that was changed.
 [[nodiscard]] auto json_lines_blocks(DataPaths const& paths, JsonLinesOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks;
 

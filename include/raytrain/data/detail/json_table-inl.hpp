@@ -136,8 +136,10 @@ RAYTRAIN_INLINE void JsonColumn::refuse(std::string_view what, std::string const
               "JsonLinesOptions::columns"};
 }
 
-RAYTRAIN_INLINE JsonTable::JsonTable(JsonLinesOptions const& options)
-    : options_{options}, kept_{options.columns.begin(), options.columns.end()} {
+RAYTRAIN_INLINE JsonTable::JsonTable(JsonLinesOptions const& options) : options_{options} {
+  for (auto const& name : options.columns) {
+    if (!kept_.insert(name).second) refuse_twice("JsonLinesOptions::columns", name);
+  }
   for (auto const& [name, type] : options.types) {
     if (is_kept(name)) continue;
     throw Error{Errc::invalid_config, "JsonLinesOptions::types",
@@ -201,12 +203,9 @@ RAYTRAIN_INLINE void JsonTable::choose_columns() {
     add_column(name);  // it may come in a later block
     columns_.back().add_missing(what_, rows_, missing_);
   }
-  std::vector<bool> is_chosen(columns_.size());
   for (auto const& name : options_.columns) {
     auto const place = numbers_.find(name);
     if (place == numbers_.end()) refuse_name("columns", name);
-    if (is_chosen[place->second]) refuse_twice("JsonLinesOptions::columns", name);
-    is_chosen[place->second] = true;
     order_.push_back(place->second);
   }
   for (std::size_t i = 0; options_.columns.empty() && i < columns_.size(); ++i) order_.push_back(i);

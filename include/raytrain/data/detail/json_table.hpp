@@ -87,7 +87,7 @@ class JsonTable {
  public:
   [[nodiscard]] static auto options_name() -> std::string { return "JsonLinesOptions"; }
 
-  /// Errors: `invalid_config` for the type of a column that is left out.
+  /// Errors: `invalid_config` for a column that is named twice, and for the type of one that is left out.
   explicit JsonTable(JsonLinesOptions const& options);
 
   /// The next lines are of this file.
@@ -119,7 +119,7 @@ class JsonTable {
   /// Nothing for one that is not kept.
   [[nodiscard]] auto column_of(JsonCursor const& json, std::string_view name) -> JsonColumn*;
 
-  /// Errors: `not_found` and `invalid_config` for names of the options that there are not, or that come twice.
+  /// Errors: `not_found` for names of the options that there are not.
   void choose_columns();
 
   [[nodiscard]] auto is_kept(std::string_view name) const -> bool { return kept_.empty() || kept_.contains(name); }
