@@ -91,6 +91,7 @@ def lines_rows(context, pythons, rows, turns):
             context.row(case, f'rows/s of a core: times that of {PACKAGES[twin]}', ratios(their_ms, our_ms), goal=1)
             context.row(case, f'{PACKAGES[twin]}: rows/s of a core', [1e3 * rows / ms for ms in their_ms])
         context.row(case, 'rows/s of a core', [1e3 * rows / ms for ms in our_ms])
+        context.row(case, 'rows/s on all cores', [1e3 * rows / each[f'{side}_wall_ms'] for each in gave['raytrain']])
 
 
 def map_rows(context, rows, turns):

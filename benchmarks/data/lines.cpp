@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the tables of csv.cpp as lines of JSON and of LIBSVM; or reads both, some times, in CPU time on one core:
+// Writes the tables of csv.cpp as lines of JSON and of LIBSVM; or reads both, some times, on all cores, and in CPU time
+// on one:
 //   lines write NUMBERS MIXED JSON LIBSVM        the last column of numbers is the label; tells what a reader must find
 //   lines read NUMBERS MIXED JSON LIBSVM TURNS
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -75,17 +77,23 @@ auto main(int argc, char** argv) -> int try {
                sum_of(numbers, numbers.columns().back().name()));
     return 0;
   }
+  auto const read_ms = [&](double (*clock)()) {
+    std::vector<double> json_ms;
+    std::vector<double> libsvm_ms;
+    for (int turn = 0; turn < std::stoi(arguments[5]); ++turn) {
+      raytrain::Dataset data;
+      json_ms.push_back(time_ms(clock, [&] { data = raytrain::read_json_lines(arguments[3]); }));
+      if (data.digest() != mixed.digest()) throw std::runtime_error{"other values were read from " + arguments[3]};
+      libsvm_ms.push_back(time_ms(clock, [&] { data = raytrain::read_libsvm(arguments[4]); }));
+      if (!has_numbers(data, numbers)) throw std::runtime_error{"other values were read from " + arguments[4]};
+    }
+    return std::pair{median(json_ms), median(libsvm_ms)};
+  };
+  auto const [json_wall_ms, libsvm_wall_ms] = read_ms(wall_ms);
   raytrain::bind_to_cores({raytrain::usable_cores().back()});
-  std::vector<double> json_ms;
-  std::vector<double> libsvm_ms;
-  for (int turn = 0; turn < std::stoi(arguments[5]); ++turn) {
-    raytrain::Dataset data;
-    json_ms.push_back(time_ms(cpu_ms, [&] { data = raytrain::read_json_lines(arguments[3]); }));
-    if (data.digest() != mixed.digest()) throw std::runtime_error{"other values were read from " + arguments[3]};
-    libsvm_ms.push_back(time_ms(cpu_ms, [&] { data = raytrain::read_libsvm(arguments[4]); }));
-    if (!has_numbers(data, numbers)) throw std::runtime_error{"other values were read from " + arguments[4]};
-  }
-  fmt::print(R"({{"json_ms": {}, "libsvm_ms": {}}})", median(json_ms), median(libsvm_ms));
+  auto const [json_ms, libsvm_ms] = read_ms(cpu_ms);
+  fmt::print(R"({{"json_wall_ms": {}, "libsvm_wall_ms": {}, "json_ms": {}, "libsvm_ms": {}}})", json_wall_ms,
+             libsvm_wall_ms, json_ms, libsvm_ms);
   return 0;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "lines: %s\n", error.what());

@@ -27,11 +27,13 @@
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
+#include "same_rows.hpp"
 
 namespace {
 
 using namespace raytrain;
 using raytrain::testing::check_contains;
+using raytrain::testing::check_same_rows;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
 
@@ -55,7 +57,7 @@ auto scanned_in_pieces(std::filesystem::path const& path, std::size_t piece_byte
   detail::DataFile file{path};
   detail::CsvPieces pieces{file, {.piece_bytes = piece_bytes}};
   std::vector<std::string> said;
-  for (std::size_t i = 0; auto piece = pieces.piece(i); ++i) {
+  while (auto const piece = pieces.next()) {
     auto scanner = detail::CsvScanner::from_line(',', piece->line_number);
     for (auto& text : scanned(piece->text, scanner)) said.push_back(std::move(text));
   }
@@ -92,7 +94,7 @@ TEST_CASE("pieces are cut behind a line's end that is in no quotes, and have the
   detail::DataFile file{path};
   detail::CsvPieces pieces{file, {.text = "a,b\n", .line_number = 3, .piece_bytes = 5}};
   std::vector<std::pair<std::string, std::uint64_t>> cut;
-  for (std::size_t i = 0; auto piece = pieces.piece(i); ++i) cut.emplace_back(piece->text, piece->line_number);
+  while (auto const piece = pieces.next()) cut.emplace_back(piece->text, piece->line_number);
   CHECK(cut == std::vector<std::pair<std::string, std::uint64_t>>{
                    {"a,b\n1,2\n", 3}, {"3,\"4\n5\n6\"\n\n", 5}, {"7,8\r\n", 9}, {"9,10", 10}});
 }
@@ -106,18 +108,6 @@ auto table_text(std::size_t rows, std::mt19937_64& random) -> std::string {
     text += row % 1000 == 1 ? fmt::format("\"a \"\"quote\"\",\nof {}\"\n", row) : row % 3 == 0 ? "x\r\n" : "y\n";
   }
   return text;
-}
-
-void check_same_rows(Dataset const& one, Dataset const& other) {
-  REQUIRE(one.rows() == other.rows());
-  REQUIRE(one.column_names() == other.column_names());
-  for (auto const& column : one.columns()) {
-    auto const& same = other.column(column.name());
-    CAPTURE(column.name());
-    CHECK(same.describe() == column.describe());
-    CHECK(std::ranges::equal(same.bytes(), column.bytes()));
-    if (column.is_text()) CHECK(std::ranges::equal(same.categories(), column.categories()));
-  }
 }
 
 TEST_CASE("several threads read a large file as one does, all at once and in blocks") {

@@ -173,6 +173,11 @@ TEST_CASE("a file that is changed while it is read is refused, alone and among o
     static auto options_name() -> std::string { return "LinesOptions"; }
     void begin_file(std::string const& /*name*/) {}
     void add_line(std::string_view /*line*/, std::uint64_t /*number*/) const { write(file, "other rows\n"); }
+    [[nodiscard]] auto rows() const -> std::size_t { return 0; }
+    [[nodiscard]] auto is_settled() const -> bool { return false; }
+    [[nodiscard]] auto without_rows() const -> Lines { return *this; }
+    [[nodiscard]] auto takes(Lines const& /*part*/) const -> bool { return false; }
+    void add_rows(Lines const& /*part*/, std::size_t /*first*/, std::size_t /*count*/) {}
     [[nodiscard]] auto take() const -> Dataset { return {}; }
     void finish() {}
     std::filesystem::path file;

@@ -275,7 +275,7 @@ struct CsvChoice {
   std::string problem;
   auto const all = unless_refused(Errc::invalid_data, [&] {
     try {
-      for (std::size_t i = 0; auto const piece = pieces.piece(i); ++i) {
+      while (auto const piece = pieces.next()) {
         auto table = first;
         auto scanner = detail::CsvScanner::from_line(options.delimiter, piece->line_number);
         table.take_text(piece->text, scanner, true);

@@ -36,10 +36,10 @@
 #include <raytrain/data/detail/growing_column.hpp>
 #include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/data/detail/parse_number.hpp>
+#include <raytrain/data/detail/piece_of_lines.hpp>
+#include <raytrain/data/detail/pieces_ahead.hpp>
 #include <raytrain/data/detail/read_each.hpp>
 #include <raytrain/data/detail/shown_field.hpp>
-#include <raytrain/data/ordered_prefetch.hpp>
-#include <raytrain/data/prefetch_options.hpp>
 
 namespace raytrain::detail {
 
@@ -242,35 +242,28 @@ RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
 }
 
 RAYTRAIN_INLINE auto CsvFile::can_read_pieces() const noexcept -> bool {
-  constexpr std::uint64_t least_bytes = std::uint64_t{4} << 20U;  // below that threads do not pay
   constexpr std::size_t most_columns = 4096;  // of more, each piece of a column would take more than its rows
-  return threads_ > 1 && !is_at_begin_ && table_.column_count() <= most_columns && file_.disk_bytes() >= least_bytes &&
-         table_.has_types() && scanner_.begins_line();
+  return threads_ > 1 && !is_at_begin_ && table_.column_count() <= most_columns &&
+         file_.disk_bytes() >= least_bytes_of_pieces && table_.has_types() && scanner_.begins_line();
 }
 
 RAYTRAIN_INLINE void CsvFile::begin_pieces() {
   // So large that a piece has some rows of a table of many columns.
-  auto const bytes = std::max(std::size_t{512} << 10U, 1024 * table_.column_count());
-  pieces_.emplace(file_, detail::CsvPieces::Options{.text = {buffer_.data(), kept_bytes_},
-                                                    .line_number = scanner_.line_number(),
-                                                    .delimiter = delimiter_,
-                                                    .piece_bytes = bytes});
-  auto const on_thread = [this](auto const& run) {
-    run([this, table = table_](std::size_t index) mutable -> std::optional<Dataset> {
-      auto const piece = pieces_->piece(index);
-      if (!piece) return std::nullopt;
-      auto scanner = CsvScanner::from_line(delimiter_, piece->line_number);
-      table.take_text(piece->text, scanner, true);
+  auto const bytes = std::max(bytes_of_piece, 1024 * table_.column_count());
+  pieces_.emplace(file_, CsvPieces::Options{.text = {buffer_.data(), kept_bytes_},
+                                            .line_number = scanner_.line_number(),
+                                            .delimiter = delimiter_,
+                                            .piece_bytes = bytes});
+  auto const maker = [this] {
+    return [this, table = table_](PieceOfLines const& piece) mutable {
+      auto scanner = CsvScanner::from_line(delimiter_, piece.line_number);
+      table.take_text(piece.text, scanner, true);
       return table.take();
-    });
+    };
   };
-  try {
-    read_ahead_.emplace(std::numeric_limits<std::size_t>::max(), PrefetchOptions{.threads = threads_}, on_thread);
-    is_at_end_ = true;  // the pieces have the rest
-  } catch (std::system_error const&) {
-    pieces_.reset();
-    threads_ = 1;  // the system has no more of them
-  }
+  read_ahead_.emplace(
+      threads_, [this] { return pieces_->next(); }, maker);
+  is_at_end_ = true;  // the pieces have the rest
 }
 
 RAYTRAIN_INLINE void CsvFile::feed() {

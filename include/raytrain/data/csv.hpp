@@ -22,7 +22,8 @@
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
 #include <raytrain/data/detail/growing_column.hpp>
-#include <raytrain/data/ordered_prefetch.hpp>
+#include <raytrain/data/detail/piece_of_lines.hpp>
+#include <raytrain/data/detail/pieces_ahead.hpp>
 
 namespace raytrain {
 
@@ -154,8 +155,8 @@ class CsvFile {
   bool is_at_end_ = false;
   bool has_rows_ = false;
   std::optional<CsvPieces> pieces_;
-  /// The rows of pieces; none behind the last one. Its threads use all of the above.
-  std::optional<OrderedPrefetch<std::optional<Dataset>>> read_ahead_;
+  /// The rows of pieces. Its threads use all of the above.
+  std::optional<PiecesAhead<PieceOfLines, Dataset>> read_ahead_;
 };
 
 }  // namespace detail

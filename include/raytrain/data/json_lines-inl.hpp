@@ -28,6 +28,7 @@
 #include <raytrain/data/detail/json_table.hpp>
 #include <raytrain/data/detail/lines_file.hpp>
 #include <raytrain/data/detail/number_text.hpp>
+#include <raytrain/data/detail/piece_of_lines.hpp>
 #include <raytrain/data/detail/table_of_lines.hpp>
 #include <raytrain/data/json_lines.hpp>
 #include <raytrain/message/json.hpp>
@@ -158,11 +159,7 @@ RAYTRAIN_INLINE auto parse_json_lines(std::string_view text, JsonLinesOptions co
     -> Dataset {
   detail::JsonTable table{options};
   table.begin(what);
-  for (std::uint64_t number = 1; !text.empty(); ++number) {
-    auto const line = text.substr(0, text.find('\n'));
-    table.add_line(line, number);
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-  }
+  for (std::uint64_t number = 1; !text.empty(); ++number) table.add_line(detail::take_line(text), number);
   table.finish();  // first, since a column that no line has would lack its integers
   return table.take();
 }

@@ -19,7 +19,9 @@ namespace raytrain {
 /// numbers, whose lengths are the same in all lines, are the row shape; those of arrays one of more dimensions. The
 /// texts "NaN", "Infinity" and "-Infinity" are numbers where the column's are. Lines of blanks are none.
 ///
-/// Threads: one core reads all files, one after the other.
+/// Threads: reads one file after the other, one of 4 MiB or more on disk on all cores, once each column of its lines
+/// has
+///          come and has its type: name `JsonLinesOptions::columns` where others come late.
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`, also for one that
 ///         is changed meanwhile; `invalid_config` for a column that is named twice, and for the type of one that is
 ///         left out; `invalid_data`, with file and line, for what is no JSON object, an object within one, a name that
@@ -38,7 +40,7 @@ namespace raytrain {
                                     std::string_view what = "JSON lines") -> Dataset;
 
 /// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has
-/// `rows` rows, but for a file's last one.
+/// `rows` rows, but for a file's last one. Of a file of 4 MiB or more, pieces are read ahead on up to 8 cores.
 ///
 /// The first block says which columns there are, and the type and row shape of each. Where all values of one are
 /// missing there, it is float32 with one value a row, to which the texts "NaN", "Infinity" and "-Infinity" are numbers.

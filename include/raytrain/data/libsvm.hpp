@@ -15,7 +15,7 @@ namespace raytrain {
 /// a column "qid" (int64) between the two. What follows a '#' is a comment. The rows of several files follow one
 /// another, and all have the features of the largest index among them.
 ///
-/// Threads: one core reads all files, one after the other.
+/// Threads: reads one file after the other, one of 4 MiB or more on disk on all cores.
 /// Errors: those of `DataPaths::files`; `not_found`; `io`, also for one that is changed meanwhile; `invalid_config` for
 ///         options that cannot work; `invalid_data`, with file and line, for what is no number, indices that do not
 ///         ascend or are not among the features, a qid that only some lines have, features that take more than

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 #include <raytrain/data/detail/csv_pieces.hpp>
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/detail/data_file.hpp>
+#include <raytrain/data/detail/piece_of_lines.hpp>
 
 namespace raytrain::detail {
 
@@ -27,22 +27,9 @@ namespace raytrain::detail {
   return lines;
 }
 
-RAYTRAIN_INLINE auto CsvPieces::piece(std::size_t index) -> std::optional<CsvPiece> {
-  std::unique_lock lock{mutex_};
-  turn_.wait(lock, [&] { return index_ == index; });
-  ++index_;
-  turn_.notify_all();  // they go on when this one unlocks
-  try {
-    return next();
-  } catch (...) {
-    is_at_end_ = true;
-    throw;
-  }
-}
-
-RAYTRAIN_INLINE auto CsvPieces::next() -> std::optional<CsvPiece> {
+RAYTRAIN_INLINE auto CsvPieces::next() -> std::optional<PieceOfLines> {
   if (is_at_end_) return std::nullopt;
-  CsvPiece piece{std::exchange(rest_, {}), line_number_};
+  PieceOfLines piece{std::exchange(rest_, {}), line_number_};
   auto scanner = CsvScanner::from_line(delimiter_, line_number_);
   std::size_t scanned = 0;
   auto const scan_until = [&](std::size_t end) {

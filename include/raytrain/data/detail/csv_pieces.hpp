@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include <raytrain/data/detail/data_file.hpp>
+#include <raytrain/data/detail/piece_of_lines.hpp>
 
 namespace raytrain::detail {
 
-/// Whole lines of a CSV file, which can be read without those before them.
-struct CsvPiece {
-  std::string text;
-  std::uint64_t line_number;  ///< Of the first one.
-};
-
 /// Cuts what is left of a CSV file into pieces, so that several threads can read them.
-///
-/// Threads: any.
 class CsvPieces {
  public:
   struct Options {
@@ -39,23 +30,17 @@ class CsvPieces {
         line_number_{options.line_number},
         delimiter_{options.delimiter} {}
 
-  /// The piece of this index, none behind the last one. Each index is asked for once; waits until all smaller ones
-  /// have been.
+  /// The next piece, none behind the last one.
   ///
   /// A problem, as a quote that does not close, is left for the reader of the piece to report: the piece has the text
   /// up to there at least, and none follows.
-  /// Errors: those of `DataFile`; no piece follows.
-  [[nodiscard]] auto piece(std::size_t index) -> std::optional<CsvPiece>;
+  /// Errors: those of `DataFile`.
+  [[nodiscard]] auto next() -> std::optional<PieceOfLines>;
 
  private:
-  [[nodiscard]] auto next() -> std::optional<CsvPiece>;
-
   /// More of the file behind `text`; false at its end.
   [[nodiscard]] auto append_to(std::string& text) -> bool;
 
-  std::mutex mutex_;
-  std::condition_variable turn_;
-  std::size_t index_ = 0;  ///< Whose turn it is.
   DataFile& file_;
   std::size_t piece_bytes_;
   std::string rest_;  ///< Behind the last line's end.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -92,6 +93,25 @@ RAYTRAIN_INLINE auto GrowingColumn::add_missing(std::size_t values) -> bool {
 
 RAYTRAIN_INLINE auto GrowingColumn::prepend_missing(std::size_t values) -> bool {
   return std::visit([&](auto& numbers) { return insert_missing(numbers, true, values); }, numbers_);
+}
+
+RAYTRAIN_INLINE auto GrowingColumn::without_values() const -> GrowingColumn {
+  GrowingColumn column{name_, std::nullopt};
+  column.is_inferred_ = is_inferred_;
+  column.is_decided_ = is_decided_;
+  std::visit([&]<class T>(std::vector<T> const&) { column.numbers_ = std::vector<T>{}; }, numbers_);
+  if (texts_) column.texts_.emplace();
+  return column;
+}
+
+RAYTRAIN_INLINE void GrowingColumn::add_values(GrowingColumn const& part, std::size_t first, std::size_t count) {
+  if (texts_) return texts_->add(*part.texts_, first, count);
+  std::visit(
+      [&]<class T>(std::vector<T>& numbers) {
+        auto const values = std::span{std::get<std::vector<T>>(part.numbers_)}.subspan(first, count);
+        numbers.insert(numbers.end(), values.begin(), values.end());
+      },
+      numbers_);
 }
 
 RAYTRAIN_INLINE auto GrowingColumn::is_rounded(std::string_view text) const -> bool {

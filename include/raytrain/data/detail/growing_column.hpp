@@ -46,6 +46,12 @@ class GrowingColumn {
   /// The same, before all others; of numbers.
   [[nodiscard]] auto prepend_missing(std::size_t values) -> bool;
 
+  /// One that decides nothing else, without values.
+  [[nodiscard]] auto without_values() const -> GrowingColumn;
+
+  /// `count` values of one that is of the same type, from `first` on.
+  void add_values(GrowingColumn const& part, std::size_t first, std::size_t count);
+
   /// The rows that came since the last time. More may follow, of the type that it has now.
   [[nodiscard]] auto take(RowShape row_shape = {}) -> Column;
 

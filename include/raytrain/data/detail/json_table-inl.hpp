@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <iterator>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,12 +26,24 @@
 namespace raytrain::detail {
 
 RAYTRAIN_INLINE void MissingValues::add(std::uint64_t values, std::string_view what) {
-  constexpr std::uint64_t always = std::uint64_t{1} << 26U;
   values_ += values;
-  if (values_ <= always || values_ <= 16 * bytes_) return;
+  if (is_enough()) return;
   throw Error{Errc::invalid_data, fmt::format("reading {}", what),
               fmt::format("{} values are missing up to here, more than 16 for each byte", values_),
               "keep fewer columns by JsonLinesOptions::columns, or read smaller blocks by json_lines_blocks"};
+}
+
+RAYTRAIN_INLINE auto MissingValues::add(MissingValues const& part) noexcept -> bool {
+  bytes_ += part.bytes_;
+  values_ += part.values_;
+  return is_enough();
+}
+
+RAYTRAIN_INLINE auto MissingValues::share(std::size_t count, std::size_t rows) const noexcept -> MissingValues {
+  auto part = *this;
+  part.bytes_ = count == rows ? bytes_ : bytes_ * count / rows;
+  part.values_ = count == rows ? values_ : values_ * count / rows;
+  return part;
 }
 
 RAYTRAIN_INLINE void JsonColumn::add(JsonCursor& json, MissingValues& missing) {
@@ -60,6 +73,26 @@ RAYTRAIN_INLINE void JsonColumn::add_missing(std::string_view what, std::size_t 
   rows_ += rows;
   // How many values these rows have, the first one tells that is there.
   if (dimensions_ && !column_.add_missing(rows * row_values_)) refuse(what, "an integer is missing");
+}
+
+RAYTRAIN_INLINE auto JsonColumn::is_settled() const noexcept -> bool {
+  return has_come_ && dimensions_ && (column_.is_text() || kind_ != Kind::none);
+}
+
+RAYTRAIN_INLINE auto JsonColumn::without_rows() const -> JsonColumn {
+  JsonColumn column{name(), std::nullopt};
+  column.column_ = column_.without_values();
+  column.has_come_ = has_come_;
+  column.kind_ = kind_;
+  column.dimensions_ = dimensions_;
+  column.shape_ = shape_;
+  column.row_values_ = row_values_;
+  return column;
+}
+
+RAYTRAIN_INLINE void JsonColumn::add_rows(JsonColumn const& part, std::size_t first, std::size_t count) {
+  column_.add_values(part.column_, first * row_values_, count * row_values_);
+  rows_ += count;
 }
 
 RAYTRAIN_INLINE auto JsonColumn::take(std::string_view what) -> Column {
@@ -178,9 +211,40 @@ RAYTRAIN_INLINE void JsonTable::add_line(std::string_view line, std::uint64_t nu
   }
 }
 
+RAYTRAIN_INLINE auto JsonTable::is_settled() const -> bool {
+  auto const has_come = [&](std::string_view name) { return numbers_.contains(name); };
+  return !columns_.empty() && std::ranges::all_of(columns_, &JsonColumn::is_settled) &&
+         std::ranges::all_of(kept_, has_come) && std::ranges::all_of(options_.types | std::views::keys, has_come);
+}
+
+RAYTRAIN_INLINE auto JsonTable::without_rows() const -> JsonTable {
+  JsonTable table{options_};
+  table.what_ = what_;
+  table.name_bytes_ = name_bytes_;
+  for (auto const& column : columns_) table.columns_.push_back(column.without_rows());
+  table.numbers_ = numbers_;
+  table.has_all_names_ = true;
+  constexpr std::uint64_t always = std::uint64_t{1} << 22U;  // since each of many pieces may have so many
+  table.missing_ = MissingValues{always};
+  return table;
+}
+
+RAYTRAIN_INLINE auto JsonTable::takes(JsonTable const& part) const -> bool {
+  auto missing = missing_;
+  return part.columns_.size() == columns_.size() && missing.add(part.missing_);
+}
+
+RAYTRAIN_INLINE void JsonTable::add_rows(JsonTable const& part, std::size_t first, std::size_t count) {
+  for (std::size_t i = 0; i < columns_.size(); ++i) columns_[i].add_rows(part.columns_[i], first, count);
+  missing_.add(part.missing_.share(count, part.rows_));
+  what_ = part.what_;
+  rows_ += count;
+}
+
 RAYTRAIN_INLINE auto JsonTable::take() -> Dataset {
   if (rows_ == 0) throw Error{Errc::invalid_data, "reading " + what_, "there are no rows", "look at what it holds"};
   if (order_.empty()) choose_columns();
+  has_all_names_ = true;
   rows_ = 0;
   missing_ = {};  // the limit is a block's, as memory is
   std::vector<Column> columns;
@@ -219,7 +283,7 @@ RAYTRAIN_INLINE auto JsonTable::column_of(JsonCursor const& json, std::string_vi
   if (place == numbers_.end()) {
     if (name.empty()) json.refuse("a name is empty");
     if (!is_kept(name)) return nullptr;
-    if (!order_.empty()) {
+    if (has_all_names_) {
       throw Error{Errc::invalid_data, fmt::format("reading {}", json.what()),
                   fmt::format("the name '{}' comes here first, behind the first block", shown_field(name)),
                   "give it one of JsonLinesOptions::types, or leave it out by JsonLinesOptions::columns"};

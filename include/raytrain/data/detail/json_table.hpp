@@ -24,13 +24,27 @@ namespace raytrain::detail {
 /// How many missing values the lines may stand for: a short text must not take all memory.
 class MissingValues {
  public:
+  MissingValues() = default;
+
+  /// `always`: however few bytes there are.
+  explicit MissingValues(std::uint64_t always) noexcept : always_{always} {}
+
   /// Lines of so many bytes have been read.
   void add_bytes(std::size_t bytes) noexcept { bytes_ += bytes; }
 
   /// Before memory is taken for so many. Errors: `invalid_data`, above 16 for each byte.
   void add(std::uint64_t values, std::string_view what);
 
+  /// Those of other lines, too. Whether `add` would take them.
+  auto add(MissingValues const& part) noexcept -> bool;
+
+  /// Of `count` of the `rows` that they are of, as far as they are alike.
+  [[nodiscard]] auto share(std::size_t count, std::size_t rows) const noexcept -> MissingValues;
+
  private:
+  [[nodiscard]] auto is_enough() const noexcept -> bool { return values_ <= always_ || values_ <= 16 * bytes_; }
+
+  std::uint64_t always_ = std::uint64_t{1} << 26U;
   std::uint64_t bytes_ = 0;
   std::uint64_t values_ = 0;
 };
@@ -52,6 +66,15 @@ class JsonColumn {
 
   /// `what` says where rows are missing.
   void add_missing(std::string_view what, std::size_t rows, MissingValues& missing);
+
+  /// Whether what may come in further lines changes neither its type nor its shape.
+  [[nodiscard]] auto is_settled() const noexcept -> bool;
+
+  /// One that takes the same values, of a column that is settled.
+  [[nodiscard]] auto without_rows() const -> JsonColumn;
+
+  /// `count` rows of what `without_rows` gave, from `first` on.
+  void add_rows(JsonColumn const& part, std::size_t first, std::size_t count);
 
   /// The rows that came since the last time, up to the line `what`. More may follow, of the same type and shape.
   [[nodiscard]] auto take(std::string_view what) -> Column;
@@ -101,6 +124,18 @@ class JsonTable {
   /// Rows that came since the last `take`.
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
 
+  /// Whether further lines of the file that have no other names change no type and shape.
+  [[nodiscard]] auto is_settled() const -> bool;
+
+  /// One that makes the same rows of further lines, where this one is settled, and refuses a name that has not come.
+  [[nodiscard]] auto without_rows() const -> JsonTable;
+
+  /// Whether the rows of `part`, which `without_rows` gave, are those that this one would make of its lines.
+  [[nodiscard]] auto takes(JsonTable const& part) const -> bool;
+
+  /// `count` of these rows, from `first` on.
+  void add_rows(JsonTable const& part, std::size_t first, std::size_t count);
+
   /// These rows; more may follow, in lines without other names than those that came or have a type.
   ///
   /// Errors: also `invalid_data` where there are none.
@@ -136,6 +171,7 @@ class JsonTable {
   std::vector<JsonColumn> columns_;
   std::unordered_map<std::string, std::size_t, Hash, std::equal_to<>> numbers_;
   std::vector<std::size_t> order_;  ///< Of the columns that are given; chosen by the first `take`.
+  bool has_all_names_ = false;      ///< No other ones may come.
   std::size_t next_ = 0;            ///< The column that came behind the last one in earlier lines.
   std::size_t rows_ = 0;
   MissingValues missing_;

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -118,7 +119,9 @@ RAYTRAIN_INLINE auto LibsvmTable::width() const -> std::size_t {
     auto const size = fmt::format(
         "{} rows of {} features take {} bytes, more than LibsvmOptions::max_bytes, {}", labels_.size(), width,
         static_cast<long double>(width) * static_cast<long double>(sizeof(float) * labels_.size()), options_.max_bytes);
-    if (options_.features) refuse(size, "set it, or read smaller blocks by libsvm_blocks");
+    if (options_.features) {
+      throw Error{Errc::invalid_data, attempted_.back(), size, "set it, or read smaller blocks by libsvm_blocks"};
+    }
     refuse(size + "; the largest index is on this line", "number the features without gaps, or set it", largest_place_);
   }
   return width;
@@ -134,6 +137,35 @@ RAYTRAIN_INLINE auto LibsvmTable::dense_features(std::size_t width) const -> std
     }
   }
   return features;
+}
+
+RAYTRAIN_INLINE auto LibsvmTable::without_rows() const -> LibsvmTable {
+  LibsvmTable table{options_};
+  table.attempted_ = attempted_;
+  table.place_ = place_;
+  table.has_qids_ = has_qids_;
+  return table;
+}
+
+RAYTRAIN_INLINE void LibsvmTable::add_rows(LibsvmTable const& part, std::size_t first, std::size_t count) {
+  auto const append = [](auto& all, auto const& of_part, std::size_t from, std::size_t values) {
+    auto const added = std::span{of_part}.subspan(from, values);
+    all.insert(all.end(), added.begin(), added.end());
+  };
+  append(labels_, part.labels_, first, count);
+  if (has_qids_ == true) append(qids_, part.qids_, first, count);
+  auto const entries_until = [&](std::size_t row) { return row == 0 ? std::size_t{0} : part.row_ends_[row - 1]; };
+  auto const first_entry = entries_until(first);
+  for (auto row = first; row < first + count; ++row) {
+    row_ends_.push_back(entries_.size() + part.row_ends_[row] - first_entry);
+  }
+  append(entries_, part.entries_, first_entry, entries_until(first + count) - first_entry);
+  smallest_index_ = std::min(smallest_index_, part.smallest_index_);
+  if (part.largest_index_ > largest_index_) {
+    largest_index_ = part.largest_index_;
+    largest_place_ = part.largest_place_;
+  }
+  place_ = part.place_;
 }
 
 RAYTRAIN_INLINE auto LibsvmTable::take() -> Dataset {

@@ -31,6 +31,18 @@ class LibsvmTable {
   /// Rows that came since the last `take`.
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return labels_.size(); }
 
+  /// Whether a line has said whether there are qids.
+  [[nodiscard]] auto is_settled() const noexcept -> bool { return has_qids_.has_value(); }
+
+  /// One that makes the same rows of further lines of the file, where this one is settled.
+  [[nodiscard]] auto without_rows() const -> LibsvmTable;
+
+  /// Whether the rows of `part`, which `without_rows` gave, are those that this one would make of its lines.
+  [[nodiscard]] static auto takes(LibsvmTable const& /*part*/) noexcept -> bool { return true; }
+
+  /// `count` of these rows, from `first` on.
+  void add_rows(LibsvmTable const& part, std::size_t first, std::size_t count);
+
   /// These rows; more may follow. Errors: also `invalid_data` where there are none.
   [[nodiscard]] auto take() -> Dataset;
 

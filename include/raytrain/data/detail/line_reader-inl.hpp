@@ -5,14 +5,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/detail/line_reader.hpp>
+#include <raytrain/data/detail/piece_of_lines.hpp>
 
 namespace raytrain::detail {
 
@@ -35,6 +38,18 @@ RAYTRAIN_INLINE auto LineReader::next() -> std::optional<std::string_view> {
   if (line.ends_with('\r')) line.remove_suffix(1);
   if (++number_ > 1) return line;
   return without_byte_order_mark(line, fmt::format("read '{}'", file_.path().string()));
+}
+
+RAYTRAIN_INLINE auto LineReader::next_piece(std::size_t bytes) -> std::optional<PieceOfLines> {
+  auto const there = [&] { return std::string_view{buffer_.data() + begin_, end_ - begin_}; };
+  auto feed = there().find('\n', bytes - 1);
+  while (feed == std::string_view::npos && refill()) feed = there().find('\n', bytes - 1);
+  auto const text = feed == std::string_view::npos ? there() : there().substr(0, feed + 1);
+  if (text.empty()) return std::nullopt;
+  PieceOfLines piece{std::string{text}, number_ + 1};
+  begin_ += text.size();
+  number_ += static_cast<std::uint64_t>(std::ranges::count(text, '\n')) + (text.ends_with('\n') ? 0 : 1);
+  return piece;
 }
 
 RAYTRAIN_INLINE auto LineReader::refill() -> bool {

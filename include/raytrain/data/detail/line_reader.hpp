@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <raytrain/data/detail/data_file.hpp>
+#include <raytrain/data/detail/piece_of_lines.hpp>
 
 namespace raytrain::detail {
 
@@ -31,7 +32,15 @@ class LineReader {
   /// Errors: `invalid_data` for a line of more than 256 MiB, to which a small gzip file may inflate.
   [[nodiscard]] auto next() -> std::optional<std::string_view>;
 
-  /// Number of the line that `next` gave last, from 1.
+  /// Whole lines of `bytes` or more, from 1, of fewer at the end of the file, and nothing behind it. The file's first
+  /// line is left to `next`.
+  ///
+  /// Errors: as of `next`.
+  [[nodiscard]] auto next_piece(std::size_t bytes) -> std::optional<PieceOfLines>;
+
+  [[nodiscard]] auto disk_bytes() const noexcept -> std::uint64_t { return file_.disk_bytes(); }
+
+  /// Number of the line that came last, from 1.
   [[nodiscard]] auto number() const noexcept -> std::uint64_t { return number_; }
 
  private:

@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,19 @@ RAYTRAIN_INLINE void TextCodes::add(Column const& column) {
   for (auto const& text : column.categories()) numbers.push_back(add_category(text));
   for (auto const code : column.as<std::int32_t>()) {
     rows_.push_back(code < 0 ? code : numbers[static_cast<std::size_t>(code)]);
+  }
+}
+
+RAYTRAIN_INLINE void TextCodes::add(TextCodes const& part, std::size_t first, std::size_t count) {
+  std::vector<std::int32_t> numbers(part.texts_.size(), -1);  // of texts that come in these rows
+  for (auto const code : std::span{part.rows_}.subspan(first, count)) {
+    if (code < 0) {
+      rows_.push_back(code);
+      continue;
+    }
+    auto const at = static_cast<std::size_t>(code);
+    if (numbers[at] < 0) numbers[at] = add_category(part.texts_[at]);
+    rows_.push_back(numbers[at]);
   }
 }
 

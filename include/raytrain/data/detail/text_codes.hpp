@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ class TextCodes {
 
   /// The rows of a column of text.
   void add(Column const& column);
+
+  /// `count` rows of another one, from row `first` on.
+  void add(TextCodes const& part, std::size_t first, std::size_t count);
 
   /// A text that no row may have. Returns its number, in the order in which texts were first met. Errors: as `add`.
   [[nodiscard]] auto add_category(std::string_view text) -> std::int32_t;
