@@ -229,6 +229,26 @@ TEST_CASE("blocks of an Arrow file leave nothing of the record batches before in
   CHECK(most < 3 * static_cast<std::int64_t>(batch_rows * sizeof(float)));
 }
 
+TEST_CASE("a small Arrow file whose rows fill the memory is refused as a whole, and read in blocks") {
+  for (auto const* const name : {"zeros.arrow", "zeros.arrows"}) {
+    CAPTURE(name);
+    auto const path = of_python(name);
+    REQUIRE(fs::file_size(path) < 100'000);
+    check_contains(
+        refused(path),
+        fmt::format("': its rows take more than 536870912 bytes of memory, and it has {}, as those of a file "
+                    "do that is made to fill the memory; if you trust it, raise "
+                    "ArrowOptions::max_unpack_ratio, or read it in blocks by arrow_blocks",
+                    fs::file_size(path)));
+    std::size_t rows = 0;
+    for (auto const& block : arrow_blocks(path, {}, 3'000'000)) {
+      CHECK(block.column("x").as<double>()[0] == 0);
+      rows += block.rows();
+    }
+    CHECK(rows == std::size_t{14} * 5'000'000);
+  }
+}
+
 TEST_CASE("blocks of Arrow files name a file that was changed, and what their source is") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "x.arrow";

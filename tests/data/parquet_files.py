@@ -92,6 +92,14 @@ with tempfile.TemporaryDirectory() as scratch:
     many = [f'number {i}' for i in range(30_000)]
     for name, texts, rows in [('long_texts', ['x' * 20_000] * 20_000, 20_000), ('many_texts', many, 20_000), ('one_group', many, 30_000)]:
         pyarrow.parquet.write_table(pyarrow.table({'t': texts}), folder / f'{name}.parquet', row_group_size=rows, compression='zstd')
+    for encoding in ['DELTA_BYTE_ARRAY', 'DELTA_LENGTH_BYTE_ARRAY']:
+        table = pyarrow.table({'t': [None if i % 7 == 3 else 'the same begin of each, ' * 20 + f'{i:05}' for i in range(30_000)]})
+        pyarrow.parquet.write_table(table, folder / f'{encoding}.parquet', use_dictionary=False, column_encoding=encoding, data_page_size=1 << 28)
+    alike = pyarrow.table({'t': ['x' * 50_000] * 1000})
+    with pyarrow.parquet.ParquetWriter(folder / 'alike.parquet', alike.schema, use_dictionary=False, column_encoding='DELTA_BYTE_ARRAY',
+                                       data_page_size=1 << 28) as writer:
+        for _ in range(16):
+            writer.write_table(alike)
     pyarrow.parquet.write_table(pyarrow.table({'x': [['a', 'b']] * 5}), folder / 'texts_in_lists_of_groups.parquet', row_group_size=2)
     write_arrow(folder / 'twice.arrow', twice)
     types = pyarrow.table(FILES['types'])
@@ -99,6 +107,9 @@ with tempfile.TemporaryDirectory() as scratch:
     for compression in ['lz4', 'zstd']:
         pyarrow.feather.write_feather(types, str(folder / f'types_{compression}.feather'), compression=compression)
         write_arrow(folder / f'types_{compression}.arrows', types, compression=compression)
+    zeros = pyarrow.table({'x': pyarrow.Array.from_buffers(pyarrow.float64(), 5_000_000, [None, pyarrow.py_buffer(bytes(40_000_000))])})
+    for name in ['zeros.arrow', 'zeros.arrows']:
+        write_arrow(folder / name, *[zeros] * 14, compression='zstd')
     few = pyarrow.table(FILES['few'])
     for name, compression in [('few.arrow', None), ('few.arrows', None), ('few_lz4.arrows', 'lz4')]:
         write_arrow(folder / name, few[:3], few[3:3], few[3:], compression=compression)

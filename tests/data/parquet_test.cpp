@@ -407,6 +407,55 @@ TEST_CASE("texts of several row groups and blocks come as they were written") {
   CHECK(rows == 30'000);
 }
 
+TEST_CASE("texts that have the begin of the one before come as they were written, as a whole and in blocks") {
+  for (auto const* const encoding : {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}) {
+    CAPTURE(encoding);
+    std::string begin;
+    for (int i = 0; i < 20; ++i) begin += "the same begin of each, ";
+    auto const check = [&](Dataset const& data, std::size_t first) {
+      for (std::size_t row = 0; row < data.rows(); ++row) {
+        auto const i = first + row;
+        REQUIRE(data.column("t").text(row) ==
+                (i % 7 == 3 ? std::nullopt : std::optional<std::string>{fmt::format("{}{:05}", begin, i)}));
+      }
+      return data.rows();
+    };
+    auto const path = of_python(fmt::format("{}.parquet", encoding));
+    CHECK(check(read_parquet(path), 0) == 30'000);
+    for (auto const size : {7U, 4'321U, 65'536U}) {
+      std::size_t rows = 0;
+      for (auto const& block : parquet_blocks(path, {}, size)) rows += check(block, rows);
+      CHECK(rows == 30'000);
+    }
+  }
+}
+
+TEST_CASE("a small file of texts that repeat the one before is refused where they fill the memory, else read") {
+  auto const path = of_python("alike.parquet");
+  auto const size = fs::file_size(path);
+  REQUIRE(size < 100'000);
+  auto const held = arrow::default_memory_pool()->bytes_allocated();
+  auto const said = [&](std::string_view what, std::string_view remedy) {
+    return fmt::format(
+        "invalid_data: reading Parquet file '{}': {} take more than 536870912 bytes of memory, and it has "
+        "{}, as those of a file do that is made to fill the memory; {}",
+        path.string(), what, size, remedy);
+  };
+  CHECK(thrown_error([&] { return read_parquet(path); }) ==
+        said("its rows",
+             "if you trust it, raise ParquetOptions::max_unpack_ratio, or read it in blocks by parquet_blocks"));
+  CHECK(thrown_error([&] { return parquet_blocks(path).next(); }) ==
+        said("rows of a block", "read smaller blocks or, if you trust it, raise ParquetOptions::max_unpack_ratio"));
+  std::size_t rows = 0;
+  for (auto const& block : parquet_blocks(path, {}, 1'500)) {
+    CHECK(block.column("t").categories().size() == 1);
+    CHECK(block.column("t").text(0)->size() == 50'000);
+    rows += block.rows();
+  }
+  CHECK(rows == 16'000);
+  CHECK(arrow::default_memory_pool()->max_memory() - held < 700'000'000);
+}
+
 TEST_CASE("blocks of few rows do not each take the texts of all rows") {
   auto const before = arrow::default_memory_pool()->total_bytes_allocated();
   std::size_t rows = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -17,6 +18,9 @@ struct ArrowOptions {
   /// What numbers become, by the name of their column; others keep the type that they have in the file. Floats round
   /// what they cannot hold, and have NaN where a value is missing; whole numbers must hold each value.
   std::map<std::string, ElementType, std::less<>> types{};
+  /// A file is refused where it, or a block of it, takes more than 512 MiB of Arrow's memory and more than so many
+  /// times the file's size, as one does whose compressed rows are made to fill the memory.
+  std::size_t max_unpack_ratio = 200;
 };
 
 }  // namespace raytrain

@@ -21,9 +21,10 @@ struct ParquetOptions {
   /// `read_parquet` refuses a file whose columns take more than 64 MiB and more than so many times its size, as its
   /// footer counts them. A file that is made to fill the memory does, and so does one of rows that are very much alike:
   /// `parquet_blocks` reads both. Texts that are equal take the memory of one, in blocks where those of the column take
-  /// at most 16 bytes in the file for each row of a block. What the footer does not count, and what may still fill the
-  /// memory, are longer ones in a block, texts in lists, which are refused when they were read, and those in pages of
-  /// DELTA_BYTE_ARRAY, each of which repeats the begin of the one before.
+  /// at most 16 bytes in the file for each row of a block. The footer does not count longer ones in a block, texts in
+  /// lists, and those in pages of DELTA_BYTE_ARRAY, each of which repeats the begin of the one before. They, too, are
+  /// refused where a file, or a block, takes more than 512 MiB of Arrow's memory and more than so many times the file's
+  /// size.
   std::size_t max_unpack_ratio = 200;
 };
 

@@ -24,6 +24,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/arrow_column.hpp>
 #include <raytrain/data/detail/arrow_columns.hpp>
+#include <raytrain/data/detail/arrow_memory.hpp>
 #include <raytrain/data/detail/data_file.hpp>
 #include <raytrain/data/detail/file_state.hpp>
 
@@ -34,10 +35,12 @@ namespace raytrain::detail {
 /// Source: Arrow Columnar Format, "Serialization and Interprocess Communication (IPC)".
 class ArrowTable {
  public:
-  /// `rows`: of a block, at most.
-  explicit ArrowTable(ArrowOptions options, std::size_t rows = std::size_t{1} << 30U)
+  /// `rows`: of a block, at most; unset where files are read as a whole.
+  explicit ArrowTable(ArrowOptions options, std::optional<std::size_t> rows = {})
       : columns_{"ArrowOptions", std::move(options.columns), std::move(options.types)},
-        block_rows_{std::min<std::size_t>(rows, std::size_t{1} << 30U)} {}
+        is_whole_{!rows},
+        block_rows_{std::min(rows.value_or(std::size_t{1} << 30U), std::size_t{1} << 30U)},
+        most_unpack_ratio_{std::max<std::uint64_t>(options.max_unpack_ratio, 1)} {}
 
   /// The next rows are of this file.
   void begin_file(std::filesystem::path const& path) {
@@ -49,9 +52,12 @@ class ArrowTable {
     batch_.reset();
     file_.reset();
     stream_.reset();
-    input_ = value(arrow::io::ReadableFile::Open(path.string()));
+    input_.reset();
+    memory_ = lent_memory(most_memory(state_->size_bytes(), most_unpack_ratio_));
+    input_ = value(arrow::io::ReadableFile::Open(path.string(), memory_.get()));
     auto const is_stream = begins_stream();
     auto options = arrow::ipc::IpcReadOptions::Defaults();
+    options.memory_pool = memory_.get();
     open(is_stream, options);
     auto const names = (is_stream ? stream_->schema() : file_->schema())->field_names();
     columns_.begin_file(names, what_);
@@ -72,6 +78,7 @@ class ArrowTable {
   auto read_block() -> bool {
     if (!batch_ || first_ == batch_->num_rows()) {
       batch_.reset();
+      memory_->begin();
       batch_ = next_batch();
       first_ = 0;
     }
@@ -99,6 +106,8 @@ class ArrowTable {
   /// Where the file was changed meanwhile, the error says that, whatever else is wrong.
   void check(arrow::Status const& status) const {
     if (!status.ok()) state_->check();
+    check_limit(status, *memory_,
+                {what_, state_->size_bytes(), "ArrowOptions", is_whole_ ? std::string_view{"arrow_blocks"} : ""});
     check_memory(status, what_, "arrow_blocks");
     check_arrow(status, "reading " + what_);
   }
@@ -173,9 +182,12 @@ class ArrowTable {
   }
 
   ArrowColumns columns_;
+  bool is_whole_;
   std::size_t block_rows_;
+  std::uint64_t most_unpack_ratio_;
   std::string what_;
   std::optional<FileState> state_;  ///< As it was when its reading began.
+  std::shared_ptr<LimitedMemory> memory_;
   std::shared_ptr<arrow::io::ReadableFile> input_;
   std::shared_ptr<arrow::ipc::RecordBatchFileReader> file_;  ///< Or `stream_`.
   std::shared_ptr<arrow::ipc::RecordBatchStreamReader> stream_;

@@ -16,6 +16,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/detail/arrow_column.hpp>
 #include <raytrain/data/detail/arrow_columns.hpp>
+#include <raytrain/data/detail/arrow_memory.hpp>
 #include <raytrain/data/detail/file_state.hpp>
 #include <raytrain/data/parquet_options.hpp>
 
@@ -46,6 +48,8 @@ class ParquetTable {
       throw Error{Errc::io, "reading " + what_, "it is not a regular file", "name a file"};
     }
     blocks_.reset();  // before what it reads from
+    reader_.reset();
+    memory_ = lent_memory(most_memory(file_->size_bytes(), most_unpack_ratio_));
     refusing([&] { open(path); });
   }
 
@@ -56,6 +60,7 @@ class ParquetTable {
 
   /// A block of them. Whether there was one left.
   auto read_block() -> bool {
+    memory_->begin();
     return refusing([&] { return read_next(); });
   }
 
@@ -69,7 +74,7 @@ class ParquetTable {
   using Field = parquet::arrow::SchemaField;
 
   void open(std::filesystem::path const& path) {
-    auto file = parquet::default_reader_properties();
+    parquet::ReaderProperties file{memory_.get()};
     file.set_page_checksum_verification(true);
     file.enable_buffered_stream();  // else all of a row group's bytes are in memory at a time
     parquet::ArrowReaderProperties columns{/*use_threads=*/true};
@@ -79,7 +84,7 @@ class ParquetTable {
     parquet::arrow::FileReaderBuilder builder;
     check(builder.OpenFile(path.string(), /*memory_map=*/false, file));
     read_texts_once(*builder.raw_reader()->metadata(), columns);
-    builder.properties(columns);
+    builder.memory_pool(memory_.get())->properties(columns);
     reader_ = value(builder.Build());
     columns_.begin_file(names(), what_);
     leaves_.clear();
@@ -94,7 +99,7 @@ class ParquetTable {
 
   /// Of texts that are alike Arrow's dictionary then has one. It holds 2 GiB, grows up to the end of the file, and is
   /// copied for each block: columns that have more in the file are read text by text. So are lists, whose texts are
-  /// refused.
+  /// refused, and encodings of which Arrow makes no dictionary.
   void read_texts_once(parquet::FileMetaData const& file, parquet::ArrowReaderProperties& columns) const {
     auto const& schema = *file.schema();
     auto comes_at_once = is_whole_;
@@ -107,11 +112,16 @@ class ParquetTable {
       if (column.physical_type() != parquet::Type::BYTE_ARRAY || column.max_repetition_level() > 0) continue;
       std::int64_t packed = 0;
       for (int group = 0; group < file.num_row_groups() && packed <= most; ++group) {
-        auto const bytes = file.RowGroup(group)->ColumnChunk(leaf)->total_uncompressed_size();
-        packed += std::clamp<std::int64_t>(bytes, 0, most + 1);
+        auto const chunk = file.RowGroup(group)->ColumnChunk(leaf);
+        packed += std::clamp<std::int64_t>(chunk->total_uncompressed_size(), 0, most + 1);
+        if (std::ranges::any_of(chunk->encodings(), is_delta)) packed = most + 1;
       }
       if (packed <= most) columns.set_read_dictionary(leaf, true);
     }
+  }
+
+  [[nodiscard]] static auto is_delta(parquet::Encoding::type encoding) -> bool {
+    return encoding == parquet::Encoding::DELTA_BYTE_ARRAY || encoding == parquet::Encoding::DELTA_LENGTH_BYTE_ARRAY;
   }
 
   void read_all() {
@@ -162,6 +172,8 @@ class ParquetTable {
   /// Where the file was changed meanwhile, the error says that, whatever else is wrong.
   void check(arrow::Status const& status) const {
     if (!status.ok()) file_->check();
+    check_limit(status, *memory_,
+                {what_, file_->size_bytes(), "ParquetOptions", is_whole_ ? std::string_view{"parquet_blocks"} : ""});
     check_memory(status, what_, "parquet_blocks");
     check_arrow(status, "reading " + what_);
   }
@@ -255,6 +267,7 @@ class ParquetTable {
   std::uint64_t most_unpack_ratio_;
   std::string what_;
   std::optional<FileState> file_;  ///< As it was when its reading began.
+  std::shared_ptr<LimitedMemory> memory_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
   std::unique_ptr<arrow::RecordBatchReader> blocks_;
   std::vector<int> leaves_;  ///< Parquet's numbers of the columns that hold values: a list of lists has one.
