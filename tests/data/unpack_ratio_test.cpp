@@ -3,17 +3,22 @@
 #include <zstd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/idx.hpp>
 #include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/libsvm.hpp>
+#include <raytrain/data/npy.hpp>
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
@@ -80,6 +85,25 @@ TEST_CASE("a small file that unpacks to very many rows is refused, unless the op
   auto const libsvm = write_zstd(folder.path() / "x.svm.zst", repeated("1 1:0." + std::string(500, '0') + "\n"));
   check_contains(thrown_error([&] { return read_libsvm(libsvm); }), "raise LibsvmOptions::max_unpack_ratio");
   CHECK(read_libsvm(libsvm, {.max_unpack_ratio = 1'000'000}).rows() > 100'000);
+}
+
+TEST_CASE("a small file that unpacks to a very large array is refused, unless NumPy's options say otherwise") {
+  TemporaryFolder const folder;
+  constexpr std::size_t rows = (std::size_t{64} << 20U) + 1;
+  write_npy({"data", std::vector<std::uint8_t>(rows)}, folder.path() / "x.npy");
+  std::ifstream file{folder.path() / "x.npy", std::ios::binary};
+  std::string const npy{std::istreambuf_iterator<char>{file}, {}};
+  for (auto const& path : {write_zstd(folder.path() / "x.npy.zst", npy), write_gzip(folder.path() / "x.npy.gz", npy)}) {
+    auto const error = thrown_error([&] { return read_npy(path); });
+    check_contains(error, "unpack to more than 64 MiB and 200 times as much");
+    check_contains(error, "if you trust it, raise NpyOptions::max_unpack_ratio, or unpack it");
+    CHECK(read_npy(path, {.max_unpack_ratio = 1'000'000}).rows() == rows);
+  }
+  std::string const idx = std::string{"\0\0\x08\x01\x04\0\0\x01", 8} + std::string(rows, '\0');
+  auto const path = write_zstd(folder.path() / "x.idx.zst", idx);
+  check_contains(thrown_error([&] { return read_idx(path); }), "to fill the memory; if you trust it, unpack it");
+  std::ofstream{folder.path() / "x.idx", std::ios::binary} << idx;
+  CHECK(read_idx(folder.path() / "x.idx").rows() == rows);
 }
 
 TEST_CASE("a small file of the same text, not compressed, and one that unpacks to little are read") {

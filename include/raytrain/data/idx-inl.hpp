@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -27,6 +28,8 @@ namespace raytrain::detail {
 
 [[nodiscard]] RAYTRAIN_INLINE auto read_idx_file(std::filesystem::path const& path) -> Dataset {
   DataFile file{path};
+  constexpr std::uint64_t most_unpack_ratio = 200;
+  file.limit_unpacking(most_unpack_ratio, "");
   auto const header = read_idx_header(file);
   auto const data = read_body(file, {fmt::format("read IDX file '{}'", path.string()), header.describe(),
                                      header.header_bytes, header.data_bytes});

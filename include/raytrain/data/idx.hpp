@@ -13,7 +13,8 @@ namespace raytrain {
 /// Threads: reads several files at the same time, on all cores.
 /// Errors: those of `DataPaths::files`; `not_found`; `io`, also for a file that is changed meanwhile; `invalid_data`
 ///         for a file whose header is wrong or whose content is shorter or longer than its header promises, with
-///         file and numbers, and for files that differ in type or row shape. Memory is taken only for what a file can
+///         file and numbers, for one that unpacks to more than 64 MiB and 200 times its size, and for files that
+///         differ in type or row shape. Memory is taken only for what a file can
 ///         hold.
 /// Cost:   the rows of several files are copied once.
 [[nodiscard]] auto read_idx(DataPaths const& paths) -> Column;

@@ -103,6 +103,7 @@ void copy_fortran_order(std::byte const* from, std::byte* to, std::span<std::siz
     -> Dataset {
   auto const attempted = fmt::format("read NumPy file '{}'", path.string());
   DataFile file{path};
+  file.limit_unpacking(options.max_unpack_ratio, "NpyOptions::max_unpack_ratio");
   auto const header = read_npy_header(file, attempted);
   auto data = read_body(file, {attempted, header.describe(), header.header_bytes, header.data_bytes});
   if (is_foreign_endian(header)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 
@@ -12,7 +13,8 @@ namespace raytrain {
 
 /// How an array is read.
 struct NpyOptions {
-  std::string column = "data";  ///< Name of the column that it becomes.
+  std::string column = "data";         ///< Name of the column that it becomes.
+  std::size_t max_unpack_ratio = 200;  ///< As `CsvOptions::max_unpack_ratio`.
 };
 
 /// A column of the array that `numpy.save` has written, plain, gzip or zstd: the first dimension counts the rows, the
@@ -23,7 +25,8 @@ struct NpyOptions {
 /// Threads: reads several files at the same time, on all cores.
 /// Errors: those of `DataPaths::files`; `not_found`; `io`, also for one that is changed meanwhile; `invalid_data` for a
 ///         header that is wrong, an array that no column can hold, a file that is shorter or longer than its header
-///         promises, and for files that differ in type or row shape. Memory is taken only for what the file can hold.
+///         promises, beyond `max_unpack_ratio`, and for files that differ in type or row shape. Memory is taken only
+///         for what the file can hold.
 /// Cost: the bytes of one plain file are copied once, by the operating system; those in Fortran's order, and those of
 ///       several files, once more.
 /// Source: NEP 1, "A simple file format for NumPy arrays", versions 1.0 to 3.0.

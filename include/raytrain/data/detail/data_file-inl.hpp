@@ -217,7 +217,8 @@ RAYTRAIN_INLINE void DataFile::count_unpacked(std::size_t bytes) {
               fmt::format("its {} bytes unpack to more than 64 MiB and {} times as much, as those of a file do that is "
                           "made to fill the memory",
                           disk_bytes_, most_unpack_ratio_),
-              fmt::format("if you trust it, raise {}, or unpack it", unpack_option_)};
+              fmt::format("if you trust it, {}unpack it",
+                          unpack_option_.empty() ? "" : fmt::format("raise {}, or ", unpack_option_))};
 }
 
 RAYTRAIN_INLINE void DataFile::begin_next_member() {

@@ -50,7 +50,7 @@ class DataFile {
   ~DataFile();
 
   /// From now on `read` throws `invalid_data` where compressed data unpacks to more than 64 MiB and `ratio` times the
-  /// file's size; `option` is what raises it: "CsvOptions::max_unpack_ratio".
+  /// file's size; `option` is what raises it: "CsvOptions::max_unpack_ratio"; empty where nothing does.
   void limit_unpacking(std::uint64_t ratio, std::string option) {
     most_unpack_ratio_ = ratio;
     unpack_option_ = std::move(option);
