@@ -155,6 +155,20 @@ TEST_CASE("tens of thousands of columns are each found by name, and two of one n
   check_contains(thrown_error([&] { (void)read_text(names + ",c7\n"); }), "two columns are named 'c7'");
 }
 
+TEST_CASE("a line of delimiters, or of names, is refused before it takes all memory") {
+  constexpr std::size_t most_fields = std::size_t{1} << 22U;
+  auto const commas = std::string(most_fields, ',');
+  check_contains(thrown_error([&] { (void)read_text(commas + "\n"); }),
+                 "line 1 has more than 4194304 fields; look whether its lines end");
+  check_contains(thrown_error([&] { (void)read_text("\n" + commas, {.header = false}); }),
+                 "line 2 has more than 4194304 fields");
+  check_contains(thrown_error([&] { (void)read_text(commas.substr(1) + "\n"); }), "two columns are named ''");
+  std::string names = "{\"a\":0";
+  for (auto i = 0; i < 1 << 20; ++i) names += fmt::format(",\"{}\":1", i);
+  check_contains(thrown_error([&] { (void)parse_json_lines(names + "}"); }),
+                 "line 1: more than 1048576 names come; keep those that you need");
+}
+
 TEST_CASE("options that can work with no file are refused before a file is looked at") {
   auto const refused = [](CsvOptions const& options) {
     auto const why = thrown_error([&] { (void)read_csv("there is none.csv", options); });

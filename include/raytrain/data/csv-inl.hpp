@@ -81,12 +81,13 @@ RAYTRAIN_INLINE CsvTable::CsvTable(CsvOptions const& options, std::string attemp
 
 RAYTRAIN_INLINE void CsvTable::field(std::string_view text, std::uint64_t line) {
   if (is_full()) return;
-  if (!begun_ && options_.header) {
-    header_.emplace_back(text);
-    return;
-  }
-  if (!begun_) {  // names follow from how many there are
-    first_line_.emplace_back(text);
+  if (!begun_) {
+    constexpr std::size_t most = std::size_t{1} << 22U;      // so that no line of delimiters takes all memory
+    auto& fields = options_.header ? header_ : first_line_;  // without a header names follow from how many there are
+    if (fields.size() == most) {
+      refuse(fmt::format("line {} has more than {} fields", line, most), "look whether its lines end");
+    }
+    fields.emplace_back(text);
     return;
   }
   add(text, line);

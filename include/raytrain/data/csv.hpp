@@ -171,9 +171,10 @@ class CsvFile {
 ///          more than 4,096 columns, one core reads a file.
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there, listing those that are;
 ///         `io`, also for a file that is changed meanwhile; `invalid_data`, with the line, for one with more or fewer
-///         fields than columns, a field that is no number or has more than 256 MiB, two columns of one name or one
-///         without a name, no rows, for files whose columns differ, and beyond `max_unpack_ratio`; `invalid_config`,
-///         before a file is looked at, for a delimiter that cannot be one, 0 rows at most, and a name that comes twice.
+///         fields than columns, more than 4,194,304 of them, a field that is no number or has more than 256 MiB, two
+///         columns of one name or one without a name, no rows, for files whose columns differ, and beyond
+///         `max_unpack_ratio`; `invalid_config`, before a file is looked at, for a delimiter that cannot be one, 0 rows
+///         at most, and a name that comes twice.
 /// Cost: the rows of several files, and of a large one on several cores, are copied once.
 /// Source: RFC 4180 for quoted fields.
 [[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;

@@ -26,8 +26,8 @@ namespace raytrain {
 ///         is changed meanwhile; `invalid_config` for a column that is named twice, and for the type of one that is
 ///         left out; `invalid_data`, with file and line, for what is no JSON object, an object within one, a name that
 ///         comes twice, values of several kinds or shapes in one column, a number that its column cannot hold, integers
-///         that are missing, more missing values than 16 for each byte and 67 million, no rows, and beyond
-///         `max_unpack_ratio`.
+///         that are missing, more than 1,048,576 names, more missing values than 16 for each byte and 67 million, no
+///         rows, and beyond `max_unpack_ratio`.
 /// Source: RFC 8259 for each line.
 [[nodiscard]] auto read_json_lines(DataPaths const& paths, JsonLinesOptions const& options = {}) -> Dataset;
 

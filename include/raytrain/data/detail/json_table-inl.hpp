@@ -283,6 +283,12 @@ RAYTRAIN_INLINE auto JsonTable::column_of(JsonCursor const& json, std::string_vi
   if (place == numbers_.end()) {
     if (name.empty()) json.refuse("a name is empty");
     if (!is_kept(name)) return nullptr;
+    constexpr std::size_t most = std::size_t{1} << 20U;  // so that no short text takes all memory
+    if (columns_.size() == most) {
+      throw Error{Errc::invalid_data, fmt::format("reading {}", json.what()),
+                  fmt::format("more than {} names come", most),
+                  "keep those that you need by JsonLinesOptions::columns"};
+    }
     if (has_all_names_) {
       throw Error{Errc::invalid_data, fmt::format("reading {}", json.what()),
                   fmt::format("the name '{}' comes here first, behind the first block", shown_field(name)),
