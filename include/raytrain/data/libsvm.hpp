@@ -27,8 +27,9 @@ namespace raytrain {
 [[nodiscard]] auto read_libsvm(DataPaths const& paths, LibsvmOptions const& options = {}) -> Dataset;
 
 /// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has
-/// `rows` rows, but for a file's last one. `LibsvmOptions::features` and `zero_based` must be set, since no block knows
-/// the indices of the next ones; `max_bytes` is for each block.
+/// `rows` rows, but for a file's last one. Of a file of 4 MiB or more, pieces are read ahead on up to 8 cores.
+/// `LibsvmOptions::features` and `zero_based` must be set, since no block knows the indices of the next ones;
+/// `max_bytes` is for each block.
 ///
 /// Errors: when the range is made, `invalid_config` for options that cannot work, those of `DataPaths::files`,
 ///         `not_found` or `io` for a file, and `invalid_call` for 0 rows. When a block is read, the others of
