@@ -77,8 +77,8 @@ TEST_CASE("copies to the CPU hand over the very tensor that was filled, in memor
 TEST_CASE("a shard with copies to the CPU gives the tensors of one without") {
   auto const dataset = small_images(5);
   auto plain = shard_of(dataset);
-  TorchShard copying{
-      DatasetShard{dataset, ShardOptions{}}, {}, {}, std::make_shared<raytrain::detail::DeviceCopies>(torch::kCPU)};
+  TorchShard copying{DatasetShard{dataset, ShardOptions{}},
+                     {.copies = std::make_shared<raytrain::detail::DeviceCopies>(torch::kCPU)}};
   auto const options = BatchOptions{.batch_size = 5};
   auto const expected = plain.batches(options)[0]["image"];
   auto const batches = copying.batches(options);

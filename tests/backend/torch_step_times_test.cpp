@@ -46,7 +46,7 @@ auto sum_of(StepTimes const& times) -> double {
 
 /// A shard without a trainer, and a model, with a clock that counts its readings.
 struct Timed {
-  explicit Timed(ShardOptions const& place = {}) : shard{DatasetShard{data_of(6), place}, nullptr, timer} {}
+  explicit Timed(ShardOptions const& place = {}) : shard{DatasetShard{data_of(6), place}, {.timer = timer}} {}
 
   void backward(TorchBatch const& batch) { torch::mse_loss(model(batch["x"]), batch["y"]).backward(); }
 
@@ -181,7 +181,7 @@ TEST_CASE("samples count once a backward follows them, and once, and none of wha
   Timed sharded{{.world_size = WorldSize{2}, .virtual_shards = 3}};
   raytrain::detail::time_backwards(*sharded.model, sharded.timer);
   DatasetShard second{data_of(6), {.rank = Rank{1}, .world_size = WorldSize{2}, .virtual_shards = 3}};
-  TorchShard shard{second, nullptr, sharded.timer};
+  TorchShard shard{second, {.timer = sharded.timer}};
   sharded.timer->restart();
   for (auto const& batch : shard.batches({.batch_size = 2})) sharded.backward(batch);  // one of 2, and padding
   auto const times = sharded.timer->times();
