@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <optional>
@@ -25,6 +24,7 @@
 #include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
+#include "../checkpoint/text_files.hpp"
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
 #include "same_rows.hpp"
@@ -38,8 +38,6 @@ using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
 
 constexpr auto all_rows = std::numeric_limits<std::size_t>::max();
-
-void write(std::filesystem::path const& path, std::string_view text) { std::ofstream{path, std::ios::binary} << text; }
 
 /// What a scanner says of a text, and at which line: fields, ends of lines, the problem.
 auto scanned(std::string_view text, detail::CsvScanner& scanner) -> std::vector<std::string> {
@@ -80,7 +78,7 @@ TEST_CASE("pieces of a file have the fields, lines and the first problem of the 
                           : std::string(1, alphabet[random() % alphabet.size()]);
     }
     CAPTURE(text);
-    write(path, text);
+    write_text(path, text);
     detail::CsvScanner scanner{','};
     auto const whole = scanned(text, scanner);
     for (std::size_t const bytes : {1, 2, 7, 31}) CHECK(scanned_in_pieces(path, bytes) == whole);
@@ -90,7 +88,7 @@ TEST_CASE("pieces of a file have the fields, lines and the first problem of the 
 TEST_CASE("pieces are cut behind a line's end that is in no quotes, and have the number of their first line") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "table.csv";
-  write(path, "1,2\n3,\"4\n5\n6\"\n\n7,8\r\n9,10");
+  write_text(path, "1,2\n3,\"4\n5\n6\"\n\n7,8\r\n9,10");
   detail::DataFile file{path};
   detail::CsvPieces pieces{file, {.text = "a,b\n", .line_number = 3, .piece_bytes = 5}};
   std::vector<std::pair<std::string, std::uint64_t>> cut;
@@ -116,7 +114,7 @@ TEST_CASE("several threads read a large file as one does, all at once and in blo
   std::mt19937_64 random{raytrain::testing::random_seed()};
   auto const text = table_text(300'000, random);
   REQUIRE(text.size() > (std::size_t{5} << 20U));  // where threads are used
-  write(path, text);
+  write_text(path, text);
   CsvOptions const options{.types = {{"id", CsvType::int64}}};
   auto const by_one = *detail::CsvFile{path, options, 1}.next(all_rows);
   CHECK(by_one.rows() == 300'000);
@@ -136,11 +134,11 @@ TEST_CASE("several threads leave out a byte order mark, and refuse one of UTF-16
   while (rows.size() < (std::size_t{5} << 20U)) rows += "Oslo,1\n";
   CsvOptions const options{
       .header = false, .column_names = {"city", "n"}, .types = {{"city", CsvType::text}, {"n", CsvType::float32}}};
-  write(path, "\xEF\xBB\xBF" + rows);
+  write_text(path, "\xEF\xBB\xBF" + rows);
   auto const data = *detail::CsvFile{path, options, 3}.next(all_rows);
   CHECK(data.column("city").categories().size() == 1);
   CHECK(data.column("city").text(0) == "Oslo");
-  write(path, "\xFF\xFE" + rows);
+  write_text(path, "\xFF\xFE" + rows);
   check_contains(thrown_error([&] { (void)detail::CsvFile{path, options, 3}.next(all_rows); }), "UTF-16");
 }
 
@@ -149,7 +147,7 @@ TEST_CASE("a column whose first text comes late in a large file is of text, with
   auto const path = folder.path() / "table.csv";
   std::string text = "a,b\n";
   for (int row = 0; row < 1'000'000; ++row) text += row == 700'000 ? "1,late\n" : "12,NA\n";
-  write(path, text);
+  write_text(path, text);
   CsvOptions const options;
   auto const data = *detail::CsvFile{path, options, 3}.next(all_rows);
   CHECK(data.rows() == 1'000'000);
@@ -171,7 +169,7 @@ TEST_CASE("several threads name the line of the first thing that is wrong in a l
            {"1,1,\"a\"b,c\n", fmt::format("line {}: 'b' follows the end of a quoted field", lines + 1)}}) {
     CAPTURE(said);
     auto const closes = tail.ends_with('\n');
-    write(path, good + tail + (closes ? table_text(100'000, random) + "y,1,a,b\n" : std::string(1 << 20, '\n')));
+    write_text(path, good + tail + (closes ? table_text(100'000, random) + "y,1,a,b\n" : std::string(1 << 20, '\n')));
     check_contains(thrown_error([&] { (void)detail::CsvFile{path, options, 3}.next(all_rows); }), said);
   }
 }

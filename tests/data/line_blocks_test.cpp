@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 #include <string_view>
@@ -19,6 +18,7 @@
 #include <raytrain/data/materialize.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
+#include "../checkpoint/text_files.hpp"
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
 
@@ -35,8 +35,6 @@ using raytrain::testing::check_contains;
 using raytrain::testing::random_seed;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
-
-void write_file(std::filesystem::path const& path, std::string_view text) { std::ofstream{path} << text; }
 
 /// The rows of all blocks, of which each has `size`, but for a file's last one.
 auto joined(DatasetBlocks blocks, std::size_t size, std::size_t files) -> Dataset {
@@ -61,7 +59,7 @@ TEST_CASE("blocks of JSON lines have, in whatever sizes, the rows that read_json
       if (line == 0 || random() % 2 == 0) text += R"(, "is_late": true)";
       text += "}\n";
     }
-    write_file(folder.path() / fmt::format("part-{}.jsonl", file), text);
+    write_text(folder.path() / fmt::format("part-{}.jsonl", file), text);
   }
   auto const whole = read_json_lines(folder.path());
   REQUIRE(whole.rows() == 3'000);
@@ -77,7 +75,7 @@ TEST_CASE("the first block of JSON lines says which columns there are, and of wh
   TemporaryFolder const folder;
   auto const file = folder.path() / "a.jsonl";
   auto const refused = [&](std::string_view text, raytrain::JsonLinesOptions const& options = {}) {
-    write_file(file, text);
+    write_text(file, text);
     return thrown_error([&] {
       for (auto const& block : json_lines_blocks(file, options, 1)) (void)block;
     });
@@ -95,17 +93,17 @@ TEST_CASE("the first block of JSON lines says which columns there are, and of wh
                  "line 1: column 'x': integers are missing in all lines up to here");
   check_contains(refused("{\"x\": 1}\n{\"z\": 3}\n", {.types = {{"z", raytrain::CsvType::int64}}}),
                  "line 1: column 'z': no line up to here has it");
-  write_file(file, "{\"x\": null}\n{\"x\": \"a\"}\n");
+  write_text(file, "{\"x\": null}\n{\"x\": \"a\"}\n");
   auto const texts = joined(json_lines_blocks(file, {.types = {{"x", raytrain::CsvType::text}}}, 1), 1, 1);
   CHECK(texts.column("x").text(1) == "a");
-  write_file(folder.path() / "b.jsonl", "{\"y\": \"late\", \"x\": \"b\"}\n");
+  write_text(folder.path() / "b.jsonl", "{\"y\": \"late\", \"x\": \"b\"}\n");
   raytrain::JsonLinesOptions const late{.columns = {"y", "x"},
                                         .types = {{"x", raytrain::CsvType::text}, {"y", raytrain::CsvType::text}}};
   auto const both = joined(json_lines_blocks(folder.path(), late, 1), 1, 2);
   CHECK(both.column_names() == std::vector<std::string>{"y", "x"});
   CHECK(both.digest() == read_json_lines(folder.path(), late).digest());
   std::filesystem::remove(folder.path() / "b.jsonl");
-  write_file(file, "{\"x\": 1}\n{\"y\": 3, \"x\": 2}\n");
+  write_text(file, "{\"x\": 1}\n{\"y\": 3, \"x\": 2}\n");
   CHECK(joined(json_lines_blocks(file, {.columns = {"x"}}, 1), 1, 1).column_names() == std::vector<std::string>{"x"});
 }
 
@@ -119,7 +117,7 @@ TEST_CASE("blocks of LIBSVM's format have, in whatever sizes, the rows that read
       for (auto line = 0; line < 500; ++line) {
         text += fmt::format("{} {}{}:1 9:{}\n", random() % 2, query, random() % 5 + 1, random() % 100);
       }
-      write_file(folder.path() / fmt::format("part-{}.svm", file), text);
+      write_text(folder.path() / fmt::format("part-{}.svm", file), text);
     }
     raytrain::LibsvmOptions const options{.features = 12, .zero_based = false, .absent = -1};
     auto const whole = read_libsvm(folder.path(), options);
@@ -134,7 +132,7 @@ TEST_CASE("blocks of LIBSVM's format have, in whatever sizes, the rows that read
 TEST_CASE("blocks of LIBSVM's format need to be told the features, and have a qid in all lines or none") {
   TemporaryFolder const folder;
   auto const file = folder.path() / "a.svm";
-  write_file(file, "1 qid:3 1:2\n0 1:3\n");
+  write_text(file, "1 qid:3 1:2\n0 1:3\n");
   check_contains(thrown_error([&] { (void)libsvm_blocks(file, {.zero_based = true}); }),
                  "LibsvmOptions::features of libsvm_blocks: is not set");
   check_contains(thrown_error([&] { (void)libsvm_blocks(file, {.features = 3}); }),
@@ -151,12 +149,12 @@ TEST_CASE("a limit of missing values is a block's, and files without a row are r
   for (auto i = 1; i < 1'000; ++i) text += ",0";
   text += "]}\n";
   for (auto i = 0; i < 80'000; ++i) text += "{\"x\":null}\n";
-  write_file(file, text);
+  write_text(file, text);
   std::size_t rows = 0;
   for (auto const& block : json_lines_blocks(file, {}, 1'000)) rows += block.rows();
   CHECK(rows == 80'001);
   check_contains(thrown_error([&] { (void)read_json_lines(file); }), "values are missing up to here");
-  write_file(file, "\n");
+  write_text(file, "\n");
   check_contains(thrown_error([&] { (void)json_lines_blocks(file).next(); }), "there are no rows");
   check_contains(thrown_error([&] { (void)libsvm_blocks(file, {.features = 3, .zero_based = true}).next(); }),
                  "there are no rows");
@@ -167,7 +165,7 @@ TEST_CASE("a file that is removed while blocks of it are read is not there, what
   auto const file = folder.path() / "a.csv";
   std::string lines = "x\n";
   for (auto i = 0; i < 1'000'000; ++i) lines += "1\n";
-  write_file(file, lines);
+  write_text(file, lines);
   auto blocks = csv_blocks(file, {}, 10);
   CHECK(blocks.next()->rows() < 1'000'000);
   std::filesystem::remove(file);
@@ -178,7 +176,7 @@ TEST_CASE("a file that is removed while blocks of it are read is not there, what
 TEST_CASE("ranges of other options have other sources, and a file that was changed is refused") {
   TemporaryFolder const folder;
   auto const file = folder.path() / "a.jsonl";
-  write_file(file, "{\"x\": 1}\n");
+  write_text(file, "{\"x\": 1}\n");
   auto const source = json_lines_blocks(file).source();
   CHECK(json_lines_blocks(file).source() == source);
   CHECK(json_lines_blocks(file, {.columns = {"x"}}).source() != source);
@@ -190,7 +188,7 @@ TEST_CASE("ranges of other options have other sources, and a file that was chang
         libsvm_blocks(file, {.features = 3, .zero_based = true, .absent = 1}).source());
   auto blocks = json_lines_blocks(file, {}, 1);
   (void)blocks.next();
-  write_file(file, "{\"x\": 1}\n{\"x\"");
+  write_text(file, "{\"x\": 1}\n{\"x\"");
   for (auto const* const again : {"first", "second"}) {
     CAPTURE(again);
     check_contains(thrown_error([&] { (void)blocks.next(); }), "io: ");

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <optional>
@@ -29,6 +28,7 @@
 #include <raytrain/data/libsvm_options.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
+#include "../checkpoint/text_files.hpp"
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
 #include "same_rows.hpp"
@@ -42,8 +42,6 @@ using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
 
 constexpr auto all_rows = std::numeric_limits<std::size_t>::max();
-
-void write(std::filesystem::path const& path, std::string_view text) { std::ofstream{path, std::ios::binary} << text; }
 
 /// The blocks of a file, whose pieces are of so many bytes, and what ended them.
 template <class Table, class Options>
@@ -124,7 +122,7 @@ TEST_CASE("pieces of a file have its lines and their numbers, however many bytes
     std::string text = "first\n";
     for (auto length = random() % 60; length > 0; --length) text += std::string_view{"ab\n\n\r\r\n"}[random() % 7];
     CAPTURE(text);
-    write(path, text);
+    write_text(path, text);
     std::vector<std::pair<std::string, std::uint64_t>> lines;
     for (detail::LineReader whole{path, 200, "option"}; auto const line = whole.next();) {
       lines.emplace_back(*line, whole.number());
@@ -148,7 +146,7 @@ TEST_CASE("several threads read lines of JSON as one does, all at once and in bl
   TemporaryFolder const folder;
   auto const path = folder.path() / "rows.jsonl";
   std::mt19937_64 random{raytrain::testing::random_seed()};
-  write(path, "\xEF\xBB\xBF" + json_text(50'000, random));
+  write_text(path, "\xEF\xBB\xBF" + json_text(50'000, random));
   JsonLinesOptions const typed{.types = {{"id", CsvType::int64}, {"city", CsvType::text}, {"pair", CsvType::float64}}};
   for (auto const& options : {JsonLinesOptions{}, typed, JsonLinesOptions{.columns = {"city", "pair"}}}) {
     CHECK(check_threads<detail::JsonTable>(path, options, random).empty());
@@ -159,8 +157,8 @@ TEST_CASE("a name that comes late in a large file of JSON lines is a column from
   TemporaryFolder const folder;
   auto const path = folder.path() / "rows.jsonl";
   std::mt19937_64 random{raytrain::testing::random_seed()};
-  write(path, json_text(30'000, random) + "{\"id\": 1, \"late\": \"x\", \"later\": null}\n" +
-                  json_text(20'000, random) + "{\"late\": \"y\", \"later\": 3}\n" + json_text(10, random));
+  write_text(path, json_text(30'000, random) + "{\"id\": 1, \"late\": \"x\", \"later\": null}\n" +
+                       json_text(20'000, random) + "{\"late\": \"y\", \"later\": 3}\n" + json_text(10, random));
   CHECK(check_threads<detail::JsonTable>(path, JsonLinesOptions{}, random).empty());
   CHECK(check_threads<detail::JsonTable>(
             path, JsonLinesOptions{.types = {{"late", CsvType::text}, {"later", CsvType::float32}}}, random)
@@ -185,7 +183,7 @@ TEST_CASE("several threads refuse a large file of JSON lines as one does, with t
            {"{\"id\": 3000000000}", "column 'id': '3000000000' is not a number that it can hold"},
            {"{\"ok\": true}", "column 'id': an integer is missing"}}) {
     CAPTURE(wrong);
-    write(path, good + wrong + '\n' + json_text(20'000, random) + "{\"id\": \"text\"}\n");
+    write_text(path, good + wrong + '\n' + json_text(20'000, random) + "{\"id\": \"text\"}\n");
     auto const why = check_threads<detail::JsonTable>(path, options, random);
     check_contains(why, fmt::format("line {}", line));
     check_contains(why, said);
@@ -200,7 +198,7 @@ TEST_CASE("several threads let missing values of JSON lines take as much memory 
   for (auto i = 1; i < 500; ++i) array += ",0";
   std::string text = fmt::format("{{\"x\": {}]}}\n", array);
   for (auto i = 0; i < 450'000; ++i) text += "{\"x\":null}\n";
-  write(path, text);
+  write_text(path, text);
   check_contains(check_threads<detail::JsonTable>(path, JsonLinesOptions{}, random, false),
                  "values are missing up to here");
 }
@@ -225,13 +223,13 @@ TEST_CASE("several threads read LIBSVM's format as one does, all at once and in 
     CAPTURE(query);
     auto const good = libsvm_text(60'000, query, random);
     auto const line = static_cast<std::size_t>(std::ranges::count(good, '\n')) + 1;
-    write(path, good);
+    write_text(path, good);
     CHECK(check_threads<detail::LibsvmTable>(path, known, random).empty());
     CHECK(check_threads<detail::LibsvmTable>(path, LibsvmOptions{}, random, false).empty());
     check_contains(check_threads<detail::LibsvmTable>(
                        path, LibsvmOptions{.features = 13, .zero_based = true, .max_bytes = 500'000}, random),
                    fmt::format("rows of 13 features take"));
-    write(path, good + fmt::format("0 {}0:1\n", query) + libsvm_text(1'000, query, random));
+    write_text(path, good + fmt::format("0 {}0:1\n", query) + libsvm_text(1'000, query, random));
     CHECK(
         check_threads<detail::LibsvmTable>(path, LibsvmOptions{}, random, false).empty());  // indices begin with 0 now
     for (auto const& [wrong, said] : std::map<std::string, std::string>{
@@ -240,7 +238,7 @@ TEST_CASE("several threads read LIBSVM's format as one does, all at once and in 
              {fmt::format("0 {}3", query), "'3' is no index, colon and number"},
              {fmt::format("0 {}4000000000:1", query), ""}}) {
       CAPTURE(wrong);
-      write(path, good + wrong + '\n' + libsvm_text(20'000, query, random) + "x\n");
+      write_text(path, good + wrong + '\n' + libsvm_text(20'000, query, random) + "x\n");
       auto const why = check_threads<detail::LibsvmTable>(path, known, random);
       check_contains(why, fmt::format("line {}: ", line));
       check_contains(why, said);
