@@ -143,14 +143,12 @@ TEST_CASE("what goes wrong while a batch is made is the error that arrives") {
   auto const rows = features(10);
   int asked = 0;
   auto const error = thrown_error([&] {
-    (void)detail::new_quantile_matrix(
-        {10, 5},
-        [&](std::size_t first) {
-          if (first > 0) throw Error{Errc::io, "reading the second batch", "went wrong"};
-          ++asked;
-          return detail::array_interface(rows.data(), "<f4", {5, width});
-        },
-        R"({"missing": NaN, "max_bin": 8})");
+    detail::TableBatches batches{{10, 5}, [&](std::size_t first) {
+                                   if (first > 0) throw Error{Errc::io, "reading the second batch", "went wrong"};
+                                   ++asked;
+                                   return detail::array_interface(rows.data(), "<f4", {5, width});
+                                 }};
+    (void)detail::new_quantile_matrix(batches, R"({"missing": NaN, "max_bin": 8})");
   });
   check_contains(error, "reading the second batch: went wrong");
   CHECK(asked == 1);

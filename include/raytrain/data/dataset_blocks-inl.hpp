@@ -12,6 +12,7 @@
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/utf8.hpp>
 #include <raytrain/core/xxh3.hpp>
@@ -62,6 +63,23 @@ RAYTRAIN_INLINE auto DatasetBlocks::map(std::string const& name,
             auto const block = blocks.next();
             if (!block) return std::nullopt;
             return function(*block);
+          }};
+}
+
+RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const -> DatasetBlocks {
+  if (rank.value >= workers.value) {
+    throw Error{Errc::invalid_call, "DatasetBlocks::shard",
+                fmt::format("rank {} is none of {} workers", rank.value, workers.value),
+                "give the worker's own rank, and the number of all"};
+  }
+  return {fmt::format("{}; blocks of rank {} of {}", source_, rank.value, workers.value),
+          [blocks = *this, others_before = rank.value, workers = workers.value,
+           is_first = true]() mutable -> std::optional<Dataset> {
+            if (std::exchange(is_first, false)) blocks.check_is_fresh("DatasetBlocks::shard");
+            for (auto left = std::exchange(others_before, workers - 1); left > 0; --left) {
+              if (!blocks.next()) return std::nullopt;
+            }
+            return blocks.next();
           }};
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/dataset.hpp>
 
 namespace raytrain {
@@ -43,6 +44,12 @@ class DatasetBlocks {
   /// Errors: `invalid_call` for a name that is empty or not UTF-8.
   [[nodiscard]] auto map(std::string const& name, std::function<Dataset(Dataset const& block)> function) const
       -> DatasetBlocks;
+
+  /// A worker's blocks where they take turns: its number's, and each that comes so many blocks later as there are
+  /// workers. Each worker reads all of them; name its own files where there are several.
+  ///
+  /// Errors: `invalid_call` for a rank that is not below the number of workers.
+  [[nodiscard]] auto shard(Rank rank, WorldSize workers) const -> DatasetBlocks;
 
   /// Errors: those of what makes it, at each later call, too, since rows would be left out.
   [[nodiscard]] auto next() -> std::optional<Dataset>;
@@ -85,6 +92,9 @@ class DatasetBlocks {
   std::string source_;
   std::shared_ptr<State> state_;
 };
+
+/// Makes a range of blocks anew, for who goes through them several times: each time the same blocks.
+using MakeBlocks = std::function<DatasetBlocks()>;
 
 }  // namespace raytrain
 

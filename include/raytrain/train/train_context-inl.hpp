@@ -33,6 +33,7 @@
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/data/datasets.hpp>
+#include <raytrain/data/map_batches.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
@@ -108,6 +109,12 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
 RAYTRAIN_INLINE auto TrainContext::preprocessor() const -> AnyPreprocessor const& {
   if (run().prepared) return run().prepared->preprocessor();
   throw Error{Errc::invalid_call, "TrainContext::preprocessor", "the run has none", "set TrainerConfig::preprocessor"};
+}
+
+RAYTRAIN_INLINE auto TrainContext::as_prepared(Dataset const& rows) const -> Dataset {
+  if (!run().prepared) return rows;
+  auto const transform = [&](Dataset const& batch) { return run().prepared->preprocessor().transform(batch); };
+  return map_batches(rows, transform, {.threads = std::max(cpus(), 1)});
 }
 
 RAYTRAIN_INLINE auto TrainContext::split_shard(std::string_view name, std::size_t rows,

@@ -334,6 +334,9 @@ class TrainContext {
   /// Metrics of these names, which a context adds where it is told to, do not tell one run from another.
   void leave_out_of_identity(std::vector<std::string> names) { not_of_identity_ = std::move(names); }
 
+  /// What the run's preprocessor makes of rows, on this worker's cores; the rows themselves where there is none.
+  [[nodiscard]] auto as_prepared(Dataset const& rows) const -> Dataset;
+
   /// Workers of this process.
   [[nodiscard]] auto process_workers() const noexcept -> WorldSize { return placement().process_workers; }
 

@@ -8,8 +8,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -21,77 +19,12 @@
 #include <raytrain/backend/boosting/detail/feature_table.hpp>
 #include <raytrain/backend/xgboost/csr_rows.hpp>
 #include <raytrain/backend/xgboost/detail/array_interface.hpp>
+#include <raytrain/backend/xgboost/detail/block_batches.hpp>
+#include <raytrain/backend/xgboost/detail/row_batches.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/dataset.hpp>
-
-namespace raytrain::detail {
-
-/// Rows that XGBoost goes through several times, a batch after the other.
-class RowBatches {
- public:
-  struct Size {
-    std::size_t rows = 0;
-    std::size_t batch_rows = 0;
-  };
-  /// Describes the batch that starts with a row, in the array interface, until it is called again.
-  using Array = std::function<std::string(std::size_t first)>;
-
-  RowBatches(Size size, Array array) : size_{size}, array_{std::move(array)} {
-    DMatrixHandle made = nullptr;
-    xgboost_call(XGProxyDMatrixCreate(&made), "XGProxyDMatrixCreate");
-    proxy_.reset(made);
-  }
-
-  /// Errors: `backend` with XGBoost's text; what `array` throws.
-  [[nodiscard]] auto quantile_matrix(std::string const& config) -> DMatrixHandle {
-    DMatrixHandle made = nullptr;
-    auto const status =
-        XGQuantileDMatrixCreateFromCallback(this, proxy_.get(), nullptr, &reset, &advance, config.c_str(), &made);
-    std::unique_ptr<void, Free> matrix{status == 0 ? made : nullptr};
-    if (error_) std::rethrow_exception(error_);
-    xgboost_call(status, "XGQuantileDMatrixCreateFromCallback");
-    return matrix.release();
-  }
-
- private:
-  struct Free {
-    void operator()(void* handle) const noexcept { XGDMatrixFree(handle); }
-  };
-
-  static void reset(DataIterHandle self) { static_cast<RowBatches*>(self)->next_ = 0; }
-
-  /// 1: there is a batch, 0: there is none. XGBoost knows no third answer, and no exception may pass through it.
-  static auto advance(DataIterHandle self) noexcept -> int {
-    auto& batches = *static_cast<RowBatches*>(self);
-    if (batches.next_ >= batches.size_.rows || batches.error_) return 0;
-    try {
-      auto const first = std::exchange(batches.next_, batches.next_ + batches.size_.batch_rows);
-      xgboost_call(XGProxyDMatrixSetDataDense(batches.proxy_.get(), batches.array_(first).c_str()),
-                   "XGProxyDMatrixSetDataDense");
-      return 1;
-    } catch (...) {
-      batches.error_ = std::current_exception();
-      return 0;
-    }
-  }
-
-  Size size_;
-  Array array_;
-  std::unique_ptr<void, Free> proxy_;
-  std::size_t next_ = 0;
-  std::exception_ptr error_;
-};
-
-/// A new matrix that holds the bins of rows.
-///
-/// Errors: as `RowBatches`.
-[[nodiscard]] inline auto new_quantile_matrix(RowBatches::Size size, RowBatches::Array array, std::string const& config)
-    -> DMatrixHandle {
-  return RowBatches{size, std::move(array)}.quantile_matrix(config);
-}
-
-}  // namespace raytrain::detail
+#include <raytrain/data/dataset_blocks.hpp>
 
 namespace raytrain {
 
@@ -104,9 +37,9 @@ struct DMatrixOptions {
   std::vector<std::string> categorical{};  ///< Features whose values are categories, from 0 on.
   float missing = std::numeric_limits<float>::quiet_NaN();  ///< Feature value that stands for none.
   int threads = 0;                                          ///< To read the data with; 0: as many as XGBoost likes.
-  /// How many bins for each numeric feature; 0: keep the values. The matrix then keeps the bin of each value only, in a
-  /// fraction of the memory. That serves `tree_method` hist alone, with the same `max_bin` of the booster, and without
-  /// weights, groups and categories.
+  /// How many bins for each numeric feature; 0: keep the values, or of blocks 256 bins. The matrix then keeps the bin
+  /// of each value only, in a fraction of the memory. That serves `tree_method` hist alone, with the same `max_bin` of
+  /// the booster, without groups, and of rows in memory without weights and categories.
   int max_bin = 0;
 };
 
@@ -123,10 +56,12 @@ class DMatrix {
     auto const table = table_of(data, options);
     names_ = table.names();
     read_features(table, options);
-    describe_features(table);
-    if (!options.label.empty()) set_info("label", table.labels());
-    if (!options.group.empty()) set_groups(table.group_sizes());
-    if (!options.weight.empty()) set_info("weight", options.group.empty() ? table.weights() : table.group_weights());
+    describe_features(table.feature_types());
+    if (!options.label.empty()) set_numbers<float>("label", table.labels());
+    if (!options.group.empty()) set_numbers<std::uint32_t>("group", table.group_sizes());
+    if (!options.weight.empty()) {
+      set_numbers<float>("weight", options.group.empty() ? table.weights() : table.group_weights());
+    }
   }
 
   /// `threads`: to read the rows with; 0: as many as XGBoost likes.
@@ -135,11 +70,46 @@ class DMatrix {
   ///         `backend` with XGBoost's text.
   explicit DMatrix(CsrRows const& rows, int threads = 0)
       : names_{rows.feature_names}, handle_{detail::new_csr_matrix(rows, threads)} {
-    if (!names_.empty()) set_texts("feature_name", names_);
+    if (!names_.empty()) detail::set_matrix_texts(handle(), "feature_name", names_);
     detail::check_label_values(rows.labels, "labels", "DMatrix");
-    if (!rows.labels.empty()) set_info("label", rows.labels);
+    if (!rows.labels.empty()) set_numbers<float>("label", rows.labels);
     detail::check_weight_values(rows.weights, "weights", "DMatrix");
-    if (!rows.weights.empty()) set_info("weight", rows.weights);
+    if (!rows.weights.empty()) set_numbers<float>("weight", rows.weights);
+  }
+
+  /// Rows that come block by block, of which one is in memory at a time. The matrix keeps the bins of all of them, a
+  /// byte for each value, or two with a `max_bin` above 256, about as much again where values are missing, and the
+  /// labels and weights. `reference`: the matrix that a model trains on, whose bins this one gets, to be evaluated with
+  /// it; null: bins of these rows. `make_blocks` is called for each time that XGBoost goes through the rows, which
+  /// XGBoost 1.7 does four times.
+  ///
+  /// Errors: as the other one for each block, with its rows; `invalid_data` for blocks whose features differ, for an
+  ///         infinite feature, and for other rows than at first; `invalid_config` for groups; what the blocks' reader
+  ///         throws.
+  explicit DMatrix(MakeBlocks make_blocks, DMatrixOptions const& options = {}, DMatrix const* reference = nullptr)
+      : DMatrix{
+            std::make_unique<detail::BlockBatches>(std::move(make_blocks), roles_of_blocks(options), options.missing),
+            options, reference} {}
+
+  /// Of batches that nothing was taken of. See `BlockBatches`, which looks at the first block before.
+  DMatrix(std::unique_ptr<detail::BlockBatches> batches, DMatrixOptions const& options, DMatrix const* reference)
+      : names_{batches->names()} {
+    handle_.reset(detail::new_quantile_matrix(*batches, config(options_of_blocks(options)),
+                                              reference != nullptr ? reference->handle() : nullptr));
+    describe_features(batches->types());
+  }
+
+  /// How blocks are looked at.
+  ///
+  /// Errors: `invalid_config` for groups, and for a `max_bin` of 1 or less than 0.
+  [[nodiscard]] static auto roles_of_blocks(DMatrixOptions const& options) -> detail::FeatureTable::Roles {
+    check_max_bin(options_of_blocks(options));
+    if (!options.group.empty()) {
+      throw Error{Errc::invalid_config, "DMatrixOptions::group",
+                  fmt::format("is '{}', and rows that come in blocks have no groups", options.group),
+                  "give a dataset, as `materialize` makes it of blocks"};
+    }
+    return {options.label, options.weight, options.group, options.features, options.categorical};
   }
 
   [[nodiscard]] auto handle() const noexcept -> DMatrixHandle { return handle_.get(); }
@@ -168,11 +138,19 @@ class DMatrix {
   [[nodiscard]] auto weights() const -> std::span<float const> { return info("weight"); }
 
  private:
-  struct Free {
-    void operator()(void* handle) const noexcept { XGDMatrixFree(handle); }
-  };
-
   static constexpr std::size_t most_batch_rows = 65536;
+  static constexpr int usual_max_bin = 256;
+
+  static auto options_of_blocks(DMatrixOptions options) -> DMatrixOptions {
+    if (options.max_bin == 0) options.max_bin = usual_max_bin;
+    return options;
+  }
+
+  static void check_max_bin(DMatrixOptions const& options) {
+    if (options.max_bin >= 2) return;
+    throw Error{Errc::invalid_config, "DMatrixOptions::max_bin",
+                fmt::format("must be at least 2 (got {})", options.max_bin), "write 256"};
+  }
 
   static auto table_of(Dataset const& data, DMatrixOptions const& options) -> detail::FeatureTable {
     return {data, {options.label, options.weight, options.group, options.features, options.categorical}, "DMatrix"};
@@ -210,12 +188,11 @@ class DMatrix {
 
   /// Features that are not in one column are put side by side for a part of the rows after the other.
   void read_bins(detail::FeatureTable const& table, DMatrixOptions const& options) {
-    auto const refuse = [&](std::string happened, char const* remedy) {
-      throw Error{Errc::invalid_config, "DMatrixOptions::max_bin", std::move(happened), remedy};
-    };
-    if (options.max_bin < 2) refuse(fmt::format("must be at least 2 (got {})", options.max_bin), "write 256");
+    check_max_bin(options);
     if (!options.weight.empty() || !options.group.empty() || !options.categorical.empty()) {
-      refuse(fmt::format("is {}, and there is a weight, a group or a categorical feature", options.max_bin), "write 0");
+      throw Error{Errc::invalid_config, "DMatrixOptions::max_bin",
+                  fmt::format("is {}, and there is a weight, a group or a categorical feature", options.max_bin),
+                  "write 0"};
     }
     auto const whole = column_as_it_is(table);
     auto const most = whole ? table.rows() : std::min(table.rows(), most_batch_rows);
@@ -226,33 +203,18 @@ class DMatrix {
       values = table.row_major<float>(first, count);
       return detail::array_interface(values.data(), "<f4", {count, names_.size()});
     };
-    handle_.reset(detail::new_quantile_matrix({table.rows(), most}, batch, config(options)));
+    detail::TableBatches batches{{table.rows(), most}, batch};
+    handle_.reset(detail::new_quantile_matrix(batches, config(options)));
   }
 
-  void describe_features(detail::FeatureTable const& table) {
-    std::vector<std::string> types;
-    for (bool const categorical : table.is_categorical()) types.emplace_back(categorical ? "c" : "q");
-    set_texts("feature_name", names_);
-    set_texts("feature_type", types);
+  void describe_features(std::vector<std::string> const& types) {
+    detail::set_matrix_texts(handle(), "feature_name", names_);
+    detail::set_matrix_texts(handle(), "feature_type", types);
   }
 
-  void set_texts(char const* field, std::vector<std::string> const& texts) {
-    std::vector<char const*> pointers;
-    for (auto const& text : texts) pointers.push_back(text.c_str());
-    detail::xgboost_call(XGDMatrixSetStrFeatureInfo(handle(), field, pointers.data(), pointers.size()),
-                         "XGDMatrixSetStrFeatureInfo");
-  }
-
-  void set_info(char const* field, std::span<float const> values) {
-    auto const array = detail::array_interface(values.data(), "<f4", {values.size()});
-    detail::xgboost_call(XGDMatrixSetInfoFromInterface(handle(), field, array.c_str()),
-                         "XGDMatrixSetInfoFromInterface");
-  }
-
-  void set_groups(std::span<std::uint32_t const> sizes) {
-    auto const array = detail::array_interface(sizes.data(), "<u4", {sizes.size()});
-    detail::xgboost_call(XGDMatrixSetInfoFromInterface(handle(), "group", array.c_str()),
-                         "XGDMatrixSetInfoFromInterface");
+  template <class T>
+  void set_numbers(char const* field, std::span<T const> values) {
+    detail::set_matrix_numbers(handle(), field, values);
   }
 
   [[nodiscard]] auto info(char const* field) const -> std::span<float const> {
@@ -263,7 +225,7 @@ class DMatrix {
   }
 
   std::vector<std::string> names_;
-  std::unique_ptr<void, Free> handle_;
+  detail::OwnedDMatrix handle_;
 };
 
 }  // namespace raytrain

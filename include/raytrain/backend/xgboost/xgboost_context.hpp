@@ -20,6 +20,7 @@
 #include <raytrain/backend/boosting/detail/model_file.hpp>
 #include <raytrain/backend/xgboost/booster.hpp>
 #include <raytrain/backend/xgboost/csr_rows.hpp>
+#include <raytrain/backend/xgboost/detail/block_batches.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_communicator.hpp>
@@ -29,6 +30,8 @@
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -113,6 +116,33 @@ class XGBoostContext : public BoostingContext {
     auto const names = DMatrix::feature_names(rows, options);
     if (communicator_) check_features(attempted, names.size(), names);
     return together([&] { return DMatrix{rows, options}; });
+  }
+
+  /// Rows of this worker's own that come block by block, of which one is in memory at a time, as the run's preprocessor
+  /// makes them where there is one:
+  ///
+  ///     auto const rows = [&] { return csv_blocks("clicks/*.csv").shard(ctx.world_rank(), ctx.world_size()); };
+  ///     auto const train = ctx.dmatrix(rows, {.label = "clicked"});
+  ///
+  /// A block shows that this worker goes on, and a stop ends it. To go on from a checkpoint, give the same rows to as
+  /// many workers as before: its trees split between the bins of the rows. A group operation.
+  ///
+  /// Errors: as `DMatrix` of blocks; `rank_mismatch` when workers have other features; `Stopped`.
+  [[nodiscard]] auto dmatrix(MakeBlocks make_blocks, DMatrixOptions options = {}, DMatrix const* reference = nullptr)
+      -> DMatrix {
+    auto prepared = [this, make = std::move(make_blocks)] {
+      return make().map("prepared", [this](Dataset const& block) {
+        heartbeat();
+        if (stop_requested()) throw Stopped{};
+        return as_prepared(block);
+      });
+    };
+    auto batches =
+        std::make_unique<detail::BlockBatches>(std::move(prepared), DMatrix::roles_of_blocks(options), options.missing);
+    connect();
+    if (options.threads == 0) options.threads = threads();
+    if (communicator_) check_features("XGBoostContext::dmatrix(MakeBlocks)", batches->names().size(), batches->names());
+    return together([&] { return DMatrix{std::move(batches), options, reference}; });
   }
 
   /// Rows of this worker's own. A group operation.

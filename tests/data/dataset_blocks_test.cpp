@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <raytrain/data/dataset_blocks.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/data/dataset.hpp>
+
+#include "../support/thrown_error.hpp"
+
+namespace {
+
+using namespace raytrain;
+using namespace raytrain::testing;
+
+/// Blocks of one row each, which holds the block's number.
+auto numbered(std::int32_t count) -> DatasetBlocks {
+  return {"numbered", [count, next = std::int32_t{0}]() mutable -> std::optional<Dataset> {
+            if (next == count) return std::nullopt;
+            return Dataset::from_columns({{"number", std::vector{next++}}});
+          }};
+}
+
+auto numbers_in(DatasetBlocks blocks) -> std::vector<std::int32_t> {
+  std::vector<std::int32_t> numbers;
+  for (auto const& block : blocks) numbers.push_back(block.column("number").as<std::int32_t>()[0]);
+  return numbers;
+}
+
+TEST_CASE("workers that take turns with blocks have each of them once, and as many but for one") {
+  using Numbers = std::vector<std::int32_t>;
+  CHECK(numbers_in(numbered(7).shard(Rank{0}, WorldSize{3})) == Numbers{0, 3, 6});
+  CHECK(numbers_in(numbered(7).shard(Rank{1}, WorldSize{3})) == Numbers{1, 4});
+  CHECK(numbers_in(numbered(7).shard(Rank{2}, WorldSize{3})) == Numbers{2, 5});
+  CHECK(numbers_in(numbered(2).shard(Rank{2}, WorldSize{3})).empty());
+  CHECK(numbers_in(numbered(3).shard(Rank{0}, WorldSize{1})) == Numbers{0, 1, 2});
+}
+
+TEST_CASE("a shard of blocks has a source of its own, and is taken from blocks that are fresh") {
+  auto const blocks = numbered(3);
+  auto const shard = blocks.shard(Rank{1}, WorldSize{2});
+  CHECK(shard.source() == "numbered; blocks of rank 1 of 2");
+  CHECK(numbers_in(blocks).size() == 3);
+  check_contains(thrown_error([&] { (void)numbers_in(shard); }), "some of the blocks were taken already");
+  check_contains(thrown_error([&] { (void)blocks.shard(Rank{2}, WorldSize{2}); }),
+                 "DatasetBlocks::shard: rank 2 is none of 2 workers");
+}
+
+}  // namespace
