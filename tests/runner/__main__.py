@@ -72,7 +72,7 @@ def run_tests(patterns, slower):
         install_for(tests)
         if not patterns:
             total += build(BUILD)
-        count = build_and_run(BUILD, tests, arguments, show=True)
+        count = build_and_run(BUILD, tests, arguments, show=True) if tests or not patterns else Count()
         if str(count) == str(Count()):
             say(f"=== No test and no test case is called '{arguments[0].partition('=')[2].strip('*')}'. `meson test -C {BUILD} --list` has the names of all tests.")
             count.failed += 1

@@ -2,10 +2,11 @@
 """Chooses tests, builds and runs them, and counts their test cases."""
 import os
 import pathlib
+import re
 import shlex
 import sys
 
-from building import BUILD, build, introspect, jobs
+from building import BUILD, ROOT, build, introspect, jobs
 from counts import Count, left_out, passed_at_second_try, say
 from meson_log import count_of, name_of, reasons_of, records_in, show_failures, to_run_again, what_it_said
 from processes import TimeUp, counting, started
@@ -16,36 +17,63 @@ FLOORS = {'unit': 500, 'torch': 40, 'xgboost': 50, 'mpi': 200}
 
 
 class Test:
-    """A test that meson knows: what must be built for it, whether it is a program of test cases, and how many of them have run.
-    `files` has those of each of meson's targets."""
+    """A test that meson knows: what must be built for it, the files of its test cases, and how many of them have run.
+    `files` has those of each of meson's targets, `sources` what a program is compiled from."""
 
-    def __init__(self, entry, folder, files):
+    def __init__(self, entry, folder, files, sources):
         self.name, self.cases = entry['name'], 0
-        self.counts_cases = entry['cmd'][0].startswith(f'{folder}/')  # no other program takes doctest's filter
         self.suites = {suite.partition(':')[2] for suite in entry['suite']}
         # What another program is to start is named as it is seen from the folder, which holds folders of fetched libraries, too.
         words = [folder / word for word in entry['cmd'] if word.startswith((f'{folder}/', 'tests/', 'examples/'))]
         words = [word for word in words if word.suffix == '' and not word.is_dir()]
         self.programs = [*dict.fromkeys([*words, *(file for target in entry.get('depends', ()) for file in files[target])])]
+        self.sources = sources.get(pathlib.Path(entry['cmd'][0]), [])  # only what is compiled from some takes doctest's filter
+
+    def may_have(self, pattern):
+        """Whether its files hold what a name that matches the pattern holds; doctest writes the type behind a template's."""
+        text = re.sub(r'"\s+"', '', ''.join(text_of(self.sources))).replace('\\"', '"').lower()
+        return all(part in text for part in re.split('[*?]', pattern.lower().partition('<')[0]))
+
+
+def text_of(files):
+    """What is in the files and in those headers that may have test cases, once each."""
+    seen, left = set(), list(files)
+    while left:
+        file = left.pop()
+        if file not in seen and file.is_file():
+            seen.add(file)
+            text = file.read_text()
+            yield text
+            left += [file.parent / name for name in re.findall(r'^#include "(.*)"', text, re.MULTILINE)]
+            left += [ROOT / 'include' / name for name in re.findall('^#include <(raytrain/testing/.*)>', text, re.MULTILINE)]
 
 
 def tests_of(folder, suites=()):
     """The tests of a configured folder that belong to one of the suites; without suites all."""
-    files = {target['id']: [pathlib.Path(file) for file in target['filename']] for target in introspect(folder, 'targets')}
-    tests = [Test(entry, folder, files) for entry in introspect(folder, 'tests')]
+    targets = introspect(folder, 'targets')
+    files = {target['id']: [pathlib.Path(file) for file in target['filename']] for target in targets}
+    sources = {file: sources_of(target) for target in targets for file in files[target['id']]}
+    tests = [Test(entry, folder, files, sources) for entry in introspect(folder, 'tests')]
     return [test for test in tests if not suites or test.suites & set(suites)]
 
 
+def sources_of(target):
+    """What a target is compiled from, also where meson has written one file that includes the others."""
+    given = [part for part in target.get('target_sources', ()) if 'sources' in part]
+    together = [pathlib.Path(file) for part in given for file in part['generated_sources'] if '-unity' in file]
+    included = [name for file in together for name in re.findall('#include ?[<"](.*)[>"]', file.read_text())]
+    return [pathlib.Path(file) for file in [*(file for part in given for file in part['sources']), *included]]
+
+
 def chosen_by(patterns, tests):
-    """What to run, one after the other: the tests that the patterns name; when there is none, for each pattern all programs of
-    test cases and the filter for them."""
+    """What to run, one after the other: the tests that the patterns name; when there is none, for each pattern the programs of test
+    cases that may have one of that name, and the filter for them."""
     if not patterns:
         return [(tests, [])]
     named = [test for test in tests if any(pattern in test.name for pattern in patterns)]
     if not named:
-        programs = [test for test in tests if test.counts_cases and test.suites & {'unit', 'torch', 'xgboost', 'lightgbm'}
-                    and not test.suites & {'mpi', 'processes', 'python'}]
-        return [(programs, [f'--test-case=*{pattern}*']) for pattern in patterns]
+        programs = [test for test in tests if test.suites & {'unit', 'torch', 'xgboost', 'lightgbm'} and not test.suites & {'mpi', 'processes', 'python'}]
+        return [([test for test in programs if test.may_have(pattern)], [f'--test-case=*{pattern}*']) for pattern in patterns]
     for pattern in patterns:
         if not any(pattern in test.name for test in tests):
             sys.exit(f"tests/run: no test is called '{pattern}'")
