@@ -236,6 +236,16 @@ def run_benchmark(name, rounds):
     out.write_text(json.dumps({'benchmark': name, 'quick': context.quick, 'host': machine, 'versions': versions,
                                'rows': context.rows}, indent=1) + '\n')
     print(f'\nwritten to {out}\n', flush=True)
+    return [{**row, 'case': f"{name}: {row['case']}"} for row in context.rows]
+
+
+def say_goals(rows):
+    """How many goals of several benchmarks were met, and the rows of the others."""
+    with_goal = [row for row in rows if 'goal' in row]
+    missed = [row for row in with_goal if not row['met']]
+    print(f'== Of {len(with_goal)} goals {len(with_goal) - len(missed)} were met.' + (' Not met:' if missed else ''), flush=True)
+    if missed:
+        table(missed)
 
 
 def main():
@@ -256,15 +266,20 @@ def main():
             print(f"There is no benchmark '{name}'. There are: {', '.join(names)}", file=sys.stderr)
             return 2
     rounds = 1 if options.check else QUICK_ROUNDS if options.quick else ROUNDS
-    status = 0
+    status, rows = 0, []
     for name in wanted:
         try:
-            run_benchmark(name, rounds)
+            rows += run_benchmark(name, rounds)
         except Skipped as reason:
             print(f'skipped: {reason}\n', flush=True)
         except Failed as failure:
             print(f'{name} failed: {failure}', file=sys.stderr, flush=True)
             status = 1
+        except KeyboardInterrupt:
+            print(f'{name} was interrupted', file=sys.stderr, flush=True)
+            return 130
+    if len(wanted) > 1:
+        say_goals(rows)
     return status
 
 
