@@ -78,6 +78,36 @@ def models(storage):
         expect_one_model(ranks(count, folder, 'models'), folder, count, alone)
 
 
+def blocks(storage):
+    """Ranks that read a file of their own, block by block, have the model of the same rows in memory."""
+    storage.mkdir()
+    of_memory, of_blocks = storage / 'memory', storage / 'blocks'
+    for folder, what in (of_memory, 'models'), (of_blocks, 'blocks'):
+        folder.mkdir()
+        job = ranks(2, folder, what)
+        job.expect('it ends well', job.status == 0)
+    stored = {(folder / f'model_{rank}').read_bytes() for folder in (of_memory, of_blocks) for rank in range(2)}
+    job.expect('there is one model', len(stored) == 1)
+
+
+def blocks_end(storage):
+    """One of the files is cut, removed or empty: no rank waits, and all name the file and what has happened to it."""
+    storage.mkdir()
+    for what, said in ('cut', 'it was changed meanwhile'), ('removed', 'there is no such file'), ('empty', 'there are no rows'):
+        folder = storage / what
+        folder.mkdir()
+        job = ranks(2, folder, f'blocks_{what}')
+        failed = job.lines_with('failed: ')
+        job.expect('both ranks say why', len(failed) == 2)
+        begin = when_wrong(job)
+        for line in failed:
+            job.expect('rank 1 is the one that is named', 'rank 1 on ' in line and 'rank 0 on ' not in line)
+            job.expect(f'it says "{said}" of rows_1.csv', said in line and 'rows_1.csv' in line)
+            job.expect('they end within a second', said_at(line) - begin < 1)
+        job.expect('both have said which process they are', len(job.lines_with('rank ')) == 2)
+        job.expect_nobody_left()
+
+
 def two_hosts(storage):
     """So have they where there is only a network between some of them."""
     storage.mkdir()
@@ -137,7 +167,7 @@ def signalled(storage):
     expect_nothing_left(job)
 
 
-CASES = {function.__name__: function for function in (models, two_hosts, throws, restarts, killed, signalled)}
+CASES = {function.__name__: function for function in (models, blocks, blocks_end, two_hosts, throws, restarts, killed, signalled)}
 
 scratch = pathlib.Path(tempfile.mkdtemp())
 try:

@@ -16,9 +16,12 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/backend/xgboost/xgboost_predictor.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/core/metrics.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/preprocess/preprocessor_json.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>
 #include <raytrain/train/result.hpp>
 #include <raytrain/trainer.hpp>
@@ -334,6 +337,29 @@ TEST_CASE("workers whose blocks have other features are told so before XGBoost i
                          config_of(folder, rows_of(3'000), 2)};
   check_contains(thrown_error([&] { trainer.fit(); }),
                  "rank 1 has 3 features (a, c, w), and rank 0 has 4 features (a, b, c, w)");
+}
+
+TEST_CASE("a preprocessor that is fitted makes blocks of a run without datasets, and goes into its checkpoint") {
+  TemporaryFolder const folder;
+  auto const rows = rows_of(3'000, false);
+  StandardScaler scaler{{"a", "b"}};
+  scaler.fit(rows);
+  std::string of_blocks;
+  XGBoostTrainer trainer{[&](XGBoostContext& ctx) {
+                           auto const matrix = ctx.dmatrix(anew(rows, 700), {.label = "target", .max_bin = 64});
+                           auto const booster = boosted(matrix);
+                           of_blocks = stored(booster);
+                           ctx.report(Metrics{{"epoch", std::int64_t{0}}}, save(booster));
+                         },
+                         {.scaling = {.num_workers = 1, .resources_per_worker = {.cpus = 1}},
+                          .run = {.name = "r", .storage_path = folder.path()},
+                          .preprocessor = scaler}};
+  auto const result = trainer.fit();
+  CHECK(of_blocks == model_on(DMatrix{scaler.transform(rows), {.label = "target"}}));
+  auto const predictions = XGBoostPredictor{result.checkpoint().value()}.predict(rows, {.label = "target"});
+  CHECK(predictions.values.size() == rows.rows());
+  CHECK(load_preprocessor(result.checkpoint().value()).transform(rows).column("a").as<float>()[5] ==
+        scaler.transform(rows).column("a").as<float>()[5]);
 }
 
 TEST_CASE("the run's preprocessor makes blocks what it makes datasets") {

@@ -2,14 +2,17 @@
 #include <raytrain/data/dataset_blocks.hpp>
 
 #include <cstdint>
+#include <fstream>
 #include <optional>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
 
+#include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
 
 namespace {
@@ -48,6 +51,21 @@ TEST_CASE("a shard of blocks has a source of its own, and is taken from blocks t
   check_contains(thrown_error([&] { (void)numbers_in(shard); }), "some of the blocks were taken already");
   check_contains(thrown_error([&] { (void)blocks.shard(Rank{2}, WorldSize{2}); }),
                  "DatasetBlocks::shard: rank 2 is none of 2 workers");
+}
+
+TEST_CASE("blocks of a file, also mapped and in shards, say that it was changed since they were made") {
+  TemporaryFolder const folder;
+  auto const file = folder.path() / "a.csv";
+  std::ofstream{file} << "x\n1\n2\n";
+  auto const blocks = csv_blocks(file);
+  auto const mapped = blocks.map("as it is", [](Dataset const& block) { return block; });
+  auto const shard = blocks.shard(Rank{0}, WorldSize{2});
+  for (auto const& each : {blocks, mapped, shard}) each.check_is_unchanged();
+  std::ofstream{file} << "x\n1\n";
+  for (auto const& each : {blocks, mapped, shard}) {
+    check_contains(thrown_error([&] { each.check_is_unchanged(); }), "a.csv': it was changed meanwhile");
+  }
+  numbered(2).check_is_unchanged();
 }
 
 }  // namespace

@@ -447,7 +447,7 @@ TEST_CASE("a preprocessor without rows to learn from is refused before anything 
     return message_of([&] { MinimalTrainer const trainer{epochs_up_to(1), std::move(config)}; });
   };
   contains(refused({.preprocessor = StandardScaler{{"x"}}}),
-           "TrainerConfig::preprocessor: is set, and there are no datasets");
+           "TrainerConfig::preprocessor: is set and has not learnt yet, and there are no datasets");
   contains(refused({.datasets = {{"all", rows_from(3, 0)}}, .preprocessor = StandardScaler{{"x"}}}),
            "learns from the dataset 'train', and there are all");
 }

@@ -45,8 +45,8 @@ RAYTRAIN_INLINE void check_source_text(std::string const& text, char const* atte
 
 namespace raytrain {
 
-RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(std::string source, Next next)
-    : source_{std::move(source)}, state_{std::make_shared<State>(State{std::move(next)})} {
+RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(std::string source, Next next, std::function<void()> check)
+    : source_{std::move(source)}, state_{std::make_shared<State>(State{std::move(next), std::move(check)})} {
   detail::check_source_text(source_, "DatasetBlocks", "the source");
 }
 
@@ -63,7 +63,8 @@ RAYTRAIN_INLINE auto DatasetBlocks::map(std::string const& name,
             auto const block = blocks.next();
             if (!block) return std::nullopt;
             return function(*block);
-          }};
+          },
+          state_->check};
 }
 
 RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const -> DatasetBlocks {
@@ -80,7 +81,8 @@ RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const ->
               if (!blocks.next()) return std::nullopt;
             }
             return blocks.next();
-          }};
+          },
+          state_->check};
 }
 
 RAYTRAIN_INLINE auto DatasetBlocks::next() -> std::optional<Dataset> {
@@ -96,6 +98,10 @@ RAYTRAIN_INLINE auto DatasetBlocks::next() -> std::optional<Dataset> {
     state_->next = nullptr;  // with what it holds
     throw;
   }
+}
+
+RAYTRAIN_INLINE void DatasetBlocks::check_is_unchanged() const {
+  if (state_->check) state_->check();
 }
 
 RAYTRAIN_INLINE void DatasetBlocks::check_is_fresh(std::string const& attempted) const {

@@ -28,10 +28,11 @@ class DatasetBlocks {
   using Next = std::function<std::optional<Dataset>()>;
 
   /// `source`: what the rows follow from, so that two ranges with the same one have the same rows: "simulation 7,
-  /// version 2". `materialize` asks for it.
+  /// version 2". `materialize` asks for it. `check`: throws where the rows would be others now, as of a file that was
+  /// changed; empty: they never are.
   ///
   /// Errors: `invalid_call` for a source that is empty or not UTF-8.
-  DatasetBlocks(std::string source, Next next);
+  DatasetBlocks(std::string source, Next next, std::function<void()> check = {});
 
   /// One block, whose source is a digest of all of its bytes, which are read for it.
   DatasetBlocks(Dataset const& dataset);
@@ -53,6 +54,9 @@ class DatasetBlocks {
 
   /// Errors: those of what makes it, at each later call, too, since rows would be left out.
   [[nodiscard]] auto next() -> std::optional<Dataset>;
+
+  /// For who takes the same blocks again from another range. Errors: where what they come from was changed since.
+  void check_is_unchanged() const;
 
   /// For who takes all blocks, before. Errors: `invalid_call`, with `attempted`, where some were taken already.
   void check_is_fresh(std::string const& attempted) const;
@@ -84,7 +88,8 @@ class DatasetBlocks {
 
  private:
   struct State {
-    Next next;  ///< Empty behind the last block.
+    Next next;                      ///< Empty behind the last block.
+    std::function<void()> check{};  ///< May be empty.
     bool is_begun = false;
     std::exception_ptr failure{};
   };

@@ -48,6 +48,9 @@ RAYTRAIN_INLINE auto file_blocks(DataPaths const& paths, FileBlocksOptions optio
   std::vector<FileState> files;
   for (auto const& path : paths.files()) files.emplace_back(path);
   auto source = fmt::format("{} in blocks of {} rows, {}", options.format, options.rows, files_text(files));
+  auto check = [files] {
+    for (auto const& file : files) file.check();
+  };
   auto next = [files = std::move(files), options = std::move(options), at = std::size_t{0},
                begins = true]() mutable -> std::optional<Dataset> {
     for (; at < files.size(); ++at, begins = true) {
@@ -58,7 +61,7 @@ RAYTRAIN_INLINE auto file_blocks(DataPaths const& paths, FileBlocksOptions optio
     if (options.finish) options.finish();
     return std::nullopt;
   };
-  return {std::move(source), std::move(next)};
+  return {std::move(source), std::move(next), std::move(check)};
 }
 
 }  // namespace raytrain::detail

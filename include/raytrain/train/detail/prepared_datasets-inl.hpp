@@ -116,12 +116,12 @@ RAYTRAIN_INLINE void validate_prepared_folder(DataConfig const& data, AnyPreproc
 }
 
 RAYTRAIN_INLINE void validate_preprocessor(AnyPreprocessor const& preprocessor, Datasets const& datasets) {
-  if (!preprocessor) return;
+  if (!preprocessor || preprocessor.is_fitted() || datasets.contains(fitted_dataset)) return;
   if (datasets.empty()) {
-    throw Error{Errc::invalid_config, "TrainerConfig::preprocessor", "is set, and there are no datasets",
-                "add them to TrainerConfig::datasets, or call transform yourself"};
+    throw Error{Errc::invalid_config, "TrainerConfig::preprocessor",
+                "is set and has not learnt yet, and there are no datasets",
+                "add them to TrainerConfig::datasets, or give one that is fitted"};
   }
-  if (preprocessor.is_fitted() || datasets.contains(fitted_dataset)) return;
   throw Error{Errc::invalid_config, "TrainerConfig::preprocessor",
               fmt::format("learns from the dataset '{}', and there are {}", fitted_dataset, dataset_names(datasets)),
               "name one of them so, or give a preprocessor that is fitted"};

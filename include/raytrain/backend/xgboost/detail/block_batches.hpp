@@ -99,9 +99,10 @@ class BlockBatches final : public RowBatches {
   void begin_pass() {
     blocks_ = make_();
     blocks_->check_is_fresh("DMatrix, beginning with the first block");
-    if (source_.empty()) source_ = blocks_->source();
-    if (blocks_->source() != source_)
-      refuse_change(fmt::format("their source was {}, and is {}", source_, blocks_->source()));
+    if (!first_) first_ = blocks_;
+    first_->check_is_unchanged();  // which names a file
+    if (blocks_->source() != first_->source())
+      refuse_change(fmt::format("their source was {}, and is {}", first_->source(), blocks_->source()));
     first_row_ = 0;
     at_ = 0;
   }
@@ -218,8 +219,8 @@ class BlockBatches final : public RowBatches {
   std::vector<std::string> types_;
   std::size_t most_rows_ = 0;  ///< Of a batch.
 
-  std::string source_;          ///< Of the blocks.
-  std::vector<Batch> batches_;  ///< As they were when XGBoost took them first.
+  std::optional<DatasetBlocks> first_;  ///< Those that XGBoost took first.
+  std::vector<Batch> batches_;          ///< What they were handed over as.
   bool is_first_pass_ = true;
   bool has_missing_ = false;  ///< Any of the values, as far as they were read.
 
