@@ -12,6 +12,7 @@ ROUNDS = {10_000: 500, 100_000: 100, 1_000_000: 30}  # of boosting, for each num
 QUICK_ROUNDS = {10_000: 200, 100_000: 40}
 REPORT_ROUNDS = 400
 QUICK_ENVIRONMENTS = 1
+FED_ROWS, QUICK_FED_ROWS, FED_ROUNDS = 1_000_000, 200_000, 10
 
 # What the twin can be given: how it holds the rows, and how OpenMP's threads wait, which is raytrain's environment, too.
 MATRICES = ['dmatrix', 'quantile']
@@ -33,6 +34,7 @@ def run(context):
     # In memory, since the twin waits for no disk.
     with tempfile.TemporaryDirectory(dir='/dev/shm') as storage:
         trainings(context, storage)
+        feeding(context, storage)
     first_example(context)
 
 
@@ -127,6 +129,24 @@ def processes(context, raytrain, rows, rounds):
                     [turn['exchange_share'] for turn in figures[side]], direction='lower')
     for side, name in {'raytrain': 'raytrain', 'together': 'native', 'apart': 'native, nothing exchanged'}.items():
         context.row(case, f'{name}: rounds/s', [turn['rounds_per_s'] for turn in figures[side]])
+
+
+def feeding(context, storage):
+    """Rows of a CSV file."""
+    rows = QUICK_FED_ROWS if context.quick else FED_ROWS
+    case, file, folders = f'{rows} rows of CSV, 2 threads', f'{storage}/rows.csv', iter(range(1_000_000))
+    context.program('feeding', 'write', file, rows)
+    figures = context.in_turns({side: lambda _, side=side: context.program('feeding', side, file, FED_ROUNDS, f'{storage}/fed_{next(folders)}')
+                                for side in ('memory', 'blocks', 'mapped')})
+    models = {turn['model'] for turns in figures.values() for turn in turns}
+    if len(models) != 1:
+        context.fail(f'rows from memory, blocks and mapped files have trained {len(models)} different models')
+    for side, name in (('blocks', 'block by block'), ('mapped', 'block by block into mapped files')):
+        context.row(case, f'{name}: rows/s from the file to the matrix, over reading them into memory', over(figures, 'rows_per_s', side, 'memory'))
+        context.row(case, f'{name}: peak memory over that of rows in memory', over(figures, 'peak_mib', side, 'memory'), direction='lower')
+    for side, turns in figures.items():
+        context.row(case, f'{side}: rows/s from the file to the matrix', [turn['rows_per_s'] for turn in turns])
+        context.row(case, f'{side}: peak memory, MiB', [turn['peak_mib'] for turn in turns], direction='lower')
 
 
 def first_example(context):

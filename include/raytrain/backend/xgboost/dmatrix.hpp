@@ -77,9 +77,9 @@ class DMatrix {
     if (!rows.weights.empty()) set_numbers<float>("weight", rows.weights);
   }
 
-  /// Rows that come block by block, of which one is in memory at a time. The matrix keeps the bins of all of them, a
-  /// byte for each value, or two with a `max_bin` above 256, about as much again where values are missing, and the
-  /// labels and weights. `reference`: the matrix that a model trains on, whose bins this one gets, to be evaluated with
+  /// Rows that come block by block, of which one is in memory at a time. The matrix keeps the bins of all of them, as
+  /// XGBoost does by rows and by columns: two bytes for each value, four with a `max_bin` above 256; and the labels and
+  /// weights. `reference`: the matrix that a model trains on, whose bins this one gets, to be evaluated with
   /// it; null: bins of these rows. `make_blocks` is called for each time that XGBoost goes through the rows, which
   /// XGBoost 1.7 does four times.
   ///
