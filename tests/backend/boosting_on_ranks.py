@@ -3,6 +3,7 @@
 
   boosting_on_ranks.py CASE PROGRAM MPIRUN ARGUMENT...
 """
+import json
 import pathlib
 import re
 import shutil
@@ -108,6 +109,19 @@ def blocks_end(storage):
         job.expect_nobody_left()
 
 
+def materialized(storage):
+    """A file that is cut while one rank materializes it for both: neither has rows of it, and both name it."""
+    storage.mkdir()
+    job = ranks(2, storage, 'materialized')
+    failed = job.lines_with('failed: ')
+    job.expect('both ranks say why', len(failed) == 2)
+    for line in failed:
+        job.expect('they name the file and what has happened', "rows_0.csv': it was changed meanwhile" in line)
+    job.expect('both have said which process they are', len(job.lines_with('rank ')) == 2)
+    job.expect_nobody_left()
+    job.expect('no next start finds rows', not json.loads((storage / 'rows' / 'raytrain_dataset.json').read_text())['is_complete'])
+
+
 def two_hosts(storage):
     """So have they where there is only a network between some of them."""
     storage.mkdir()
@@ -167,7 +181,7 @@ def signalled(storage):
     expect_nothing_left(job)
 
 
-CASES = {function.__name__: function for function in (models, blocks, blocks_end, two_hosts, throws, restarts, killed, signalled)}
+CASES = {function.__name__: function for function in (models, blocks, blocks_end, materialized, two_hosts, throws, restarts, killed, signalled)}
 
 scratch = pathlib.Path(tempfile.mkdtemp())
 try:

@@ -15,6 +15,7 @@
 #include <raytrain/backend/xgboost.hpp>
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/materialize.hpp>
 #include <raytrain/data/write_csv.hpp>
 #include <raytrain/trainer.hpp>
 
@@ -66,6 +67,20 @@ auto own_file(XGBoostContext& ctx, std::filesystem::path const& folder) -> std::
   return file;
 }
 
+/// All ranks want the rows of one file, which is cut when the first of them has read a block.
+void materialize_a_file_that_is_cut(XGBoostContext& ctx, std::filesystem::path const& folder) {
+  say(fmt::format("rank {}, process {}", ctx.world_rank().value, ::getpid()));
+  if (ctx.world_rank() == Rank{0}) own_file(ctx, folder);
+  ctx.barrier();
+  auto const file = folder / "rows_0.csv";
+  auto const blocks = csv_blocks(file, {}, 300).map("watched", [&, is_first = true](Dataset const& block) mutable {
+    if (std::exchange(is_first, false)) std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+    return block;
+  });
+  ctx.barrier();  // so that all have seen the whole file
+  (void)materialize(folder / "rows", blocks);
+}
+
 /// Trains on the rows of a file of each rank's own. Rank 1's is cut to its first half, is removed, or has no rows, when
 /// XGBoost goes through it for the second time.
 void train_on_blocks(XGBoostContext& ctx, std::filesystem::path const& folder, std::string const& what) {
@@ -95,6 +110,9 @@ void train_on_blocks(XGBoostContext& ctx, std::filesystem::path const& folder, s
 
 auto fitted(std::filesystem::path const& storage, std::string const& what) -> Result {
   auto const with = ranks_config<XGBoostBackend>(storage, what);
+  if (what == "materialized") {
+    return XGBoostTrainer{[storage](XGBoostContext& ctx) { materialize_a_file_that_is_cut(ctx, storage); }, with}.fit();
+  }
   if (what.starts_with("blocks")) {
     return XGBoostTrainer{[storage, what](XGBoostContext& ctx) { train_on_blocks(ctx, storage, what); }, with}.fit();
   }
