@@ -17,6 +17,8 @@
 
 #include "../support/thrown_error.hpp"
 #include "numbered_rows.hpp"
+#include "python_tables.hpp"
+#include "same_rows.hpp"
 
 using raytrain::Column;
 using raytrain::Dataset;
@@ -197,6 +199,21 @@ TEST_CASE("rows are split at each index, and indices that do not ascend or are n
   CHECK(thrown_error([&] { (void)dataset.split_at_indices({11}); }) ==
         "invalid_call: Dataset::split_at_indices({11}): the dataset has only 10 rows; name rows that it has, in "
         "ascending order");
+}
+
+TEST_CASE("a random table that is split anywhere, and joined again, is the table, bit by bit") {
+  std::mt19937_64 random{raytrain::testing::random_seed()};
+  for (auto round = 0; round < 30; ++round) {
+    auto const table = raytrain::testing::random_table(random, 1 + random() % 300);
+    std::vector<std::size_t> indices(random() % 8);
+    for (auto& index : indices) index = random() % (table.rows() + 1);
+    std::ranges::sort(indices);
+    auto const parts = table.split_at_indices(indices);
+    REQUIRE(parts.size() == indices.size() + 1);
+    auto joined = parts.front();
+    for (std::size_t part = 1; part < parts.size(); ++part) joined = joined.union_with(parts[part]);
+    raytrain::testing::check_same_rows(joined, table);
+  }
 }
 
 TEST_CASE("rows come as often as they are repeated, one whole round after the other") {
