@@ -132,8 +132,7 @@ class Trainer {
   /// Errors: `TrainingFailed` when a worker, a critical callback or the storage failed. Before any worker starts:
   /// `invalid_config`; `invalid_call` when another process trains in the folder; `foreign_run`, `corrupt_checkpoint`
   /// and `io` from the folder; `not_found` and `corrupt_checkpoint` of `RunConfig::resume_from_checkpoint`;
-  /// `worker_failed` when one cannot be started. On ranks also as `RankJob`, and
-  /// `worker_failed` when rank 0 is lost.
+  /// `worker_failed` when one cannot be started. On ranks also as `RankJob`, and `worker_failed` when rank 0 is lost.
   auto fit() -> Result {
     std::optional<B> backend;
     SystemClock clock;

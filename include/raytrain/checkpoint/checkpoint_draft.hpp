@@ -97,8 +97,9 @@ class CheckpointDraft {
   /// This rank's files go below a folder of its own, `rank_folder_name`, so that ranks may use the same names.
   auto per_rank() -> CheckpointDraft&;
 
-  /// Makes a draft by `replicated` definite, filled on rank 0 and empty on the others, or one by `sharded`, filled on
-  /// each, with memory of `buffers` if there are such. Nothing to do for any other.
+  /// Calls the function that `replicated`, on rank 0 alone, or `sharded`, on each rank, was given: it fills the draft,
+  /// which stays empty on the other ranks. `allocate` takes memory from `buffers`, if there are such. Does nothing for
+  /// a draft without such a function.
   void materialize(Rank rank, std::optional<SnapshotBuffers> buffers = std::nullopt);
 
   /// Whether it has no file; where there is something to fill, known only after `materialize`.

@@ -78,9 +78,9 @@ class CheckpointStore {
   auto operator=(CheckpointStore const&) -> CheckpointStore& = delete;
   virtual ~CheckpointStore() = default;
 
-  /// Makes what follows that start's. Checkpoints of another run than `run_id` are refused from here on; empty:
-  /// whoever's is taken. Before it only `location`, `numbers`, `files_of`, `check_usable`, `check_clearable` and
-  /// `clear` are called.
+  /// From now on all belongs to this start of the run. Checkpoints of another run than `run_id` are refused from here
+  /// on; empty: whoever's is taken. Before it only `location`, `numbers`, `files_of`, `check_usable`, `check_clearable`
+  /// and `clear` are called.
   ///
   /// Errors: `invalid_call` for a second time.
   virtual void begin(StartId start, std::string run_id);
@@ -111,8 +111,8 @@ class CheckpointStore {
 
   /// The newest checkpoint of which every byte is as it was written; none if there are none at all.
   ///
-  /// Tells `on_skipped` of each newer one that is damaged, where it lies, and why. Of the one that is `kept` in memory
-  /// it is only looked whether all files are there: whoever reads one verifies it.
+  /// Tells `on_skipped` of each newer one that is damaged, where it lies, and why. For the one that is `kept` in memory
+  /// it only looks whether all files are there: whoever reads one verifies it.
   /// Errors: `corrupt_checkpoint` when there are checkpoints and all are damaged; `foreign_run` for one of another run,
   /// or by a newer raytrain; `io` for one that cannot be read now, which may be whole.
   /// Cost: reads every file of the checkpoint.

@@ -48,8 +48,8 @@ concept Array = MutableElementArray<R> && !is_span<std::remove_cvref_t<R>>;
 ///
 /// Threads: one worker's thread; the others have collectives of their own.
 /// Errors:  every operation: as above, `invalid_call` for a null array with a size, for one in a GPU's memory unless
-///          the model says that it takes those, or for what the operation names; the collective stays usable after
-///          the latter.
+///          the model says that it takes those, or for what the operation names. After `invalid_call` the collective
+///          stays usable.
 class Collective {
  public:
   using Operation = detail::Operation;

@@ -49,12 +49,12 @@ struct Report {
   std::uint64_t training_iteration{};  ///< Reports of this rank so far, this one included; goes on after a resume.
   double time_this_iter_s{};
   double time_total_s{};
-  double time_waiting_s{};      ///< Of `time_this_iter_s` that for other workers, and for its checkpoints.
+  double time_waiting_s{};      ///< Part of `time_this_iter_s`: waits for other workers and for its checkpoints.
   std::int64_t timestamp_ns{};  ///< Time of day, nanoseconds since 1970.
-  std::optional<CheckpointOrdinal> checkpoint;  ///< Of the one that comes with it.
+  std::optional<CheckpointOrdinal> checkpoint;  ///< The one that comes with it.
   Metrics metrics;                              ///< The user's own.
-  bool hands_over{};  ///< It only brings a checkpoint, `TrainContext::hand_over`, and is not counted.
-  /// The one before whose state was copied, and which is never written, since this one is there.
+  bool hands_over{};  ///< It only brings a checkpoint (`TrainContext::hand_over`), and is not counted.
+  /// An earlier checkpoint that was held in memory and is never written, since this one takes its place.
   std::optional<CheckpointOrdinal> replaces{};
   Attempt attempt{};
   friend auto operator==(Report const&, Report const&) -> bool = default;
@@ -118,7 +118,7 @@ struct Silent {
 
   Rank rank{};
   std::int64_t silent_ms{};  ///< 0: it shows one.
-  bool waits{};              ///< For other workers, in a collective: they keep it.
+  bool waits{};              ///< It waits for other workers in a collective.
   std::string doing{};       ///< What the system says that its thread does, and where.
   Attempt attempt{};
   friend auto operator==(Silent const&, Silent const&) -> bool = default;
@@ -174,7 +174,7 @@ struct Preempted {
 struct Stop {
   bool abort{};
   Attempt attempt{};
-  bool goes_on{};    ///< Not the run ends, but this attempt: another one follows.
+  bool goes_on{};    ///< The run does not end: another attempt follows this one.
   bool by_signal{};  ///< Whoever sent it may have sent it to the workers' processes, too: their end is no failure.
   friend auto operator==(Stop const&, Stop const&) -> bool = default;
 };

@@ -37,8 +37,8 @@ class CheckpointStager {
     CheckpointStore& store;
     BackgroundThread& writer;
     WorkerLink& link;
-    OnFailedWrite on_failed_write = OnFailedWrite::fail;  ///< As in `CheckpointConfig`, and so is
-    int write_retries = 0;                                ///< this.
+    OnFailedWrite on_failed_write = OnFailedWrite::fail;  ///< As in `CheckpointConfig`.
+    int write_retries = 0;                                ///< Likewise.
     std::stop_token failed{};                             ///< When it fires nothing is tried again.
     Copies copies{};
   };
@@ -49,22 +49,23 @@ class CheckpointStager {
   auto operator=(CheckpointStager const&) -> CheckpointStager& = delete;
   ~CheckpointStager();
 
-  /// Makes a replicated draft definite once this worker's part before it is written, in the memory that the one before
-  /// had: so one copy of the state is held, and not two. Nothing but that wait for any other. The part that is held is
-  /// given up.
+  /// Calls `CheckpointDraft::materialize` once this worker's previous part is written, with the memory that that part
+  /// had: so one copy of the state is in memory, and not two. The part that is held is given up.
   ///
-  /// Errors: `io` of the part before.
+  /// Errors: `io` of the previous part.
   void materialize(CheckpointDraft& draft);
 
   /// The same without the wait, in the memory of the part that is held.
   void materialize_to_hold(CheckpointDraft& draft);
 
-  /// Waits until this worker's part before this one is written. The part that is held is given up.
+  /// Gives the part to the thread that writes, once this worker's previous part is written. The part that is held is
+  /// given up.
   ///
-  /// Errors: `io` of the part before; the part at hand is then not written.
+  /// Errors: `io` of the previous part; this one is then not written.
   void stage(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken);
 
-  /// Keeps the part in place of the one that is held, until `stage_held`. A part without files is told of at once.
+  /// Keeps the part in place of the one that is held, until `stage_held`. Of a part without files, which needs no
+  /// writing, the controller is told at once.
   void hold(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken);
 
   /// Writes the part that is held, if there is one. Errors: as `stage`.
@@ -82,7 +83,7 @@ class CheckpointStager {
     TakenData::State taken;
   };
 
-  // As often as the retries allow.
+  // Tries it as often as `write_retries` allows.
   auto write(Part const& part) -> CheckpointRef;
   void give_up_held();
   // False when the worker is aborted, or one of its process has failed.
@@ -92,7 +93,7 @@ class CheckpointStager {
 
   Options options_;
   SnapshotBuffers buffers_;
-  CheckpointCopies::Files replicated_;  // of the draft that was made definite last, until its part is held
+  CheckpointCopies::Files replicated_;  // of the draft that was filled last, until its part is held
   std::optional<Part> held_;
   std::optional<CheckpointOrdinal> held_copy_;  // in `Options::copies`, of the part that is held or told of
   std::shared_ptr<Writing> writing_;            // of the part that was staged last; none: it was waited for

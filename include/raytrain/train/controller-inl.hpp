@@ -139,19 +139,19 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
   set_waits_in_vain(worker, false);
   if (!report.hands_over) warn_of_straggler(report);
   if (report.replaces) {
-    auto const replaced = pending_.find(*report.replaces);
-    if (replaced != pending_.end() && ++replaced->second.replaced == workers_.size()) pending_.erase(replaced);
+    auto const replaced = arriving_.find(*report.replaces);
+    if (replaced != arriving_.end() && ++replaced->second.replaced == workers_.size()) arriving_.erase(replaced);
   }
   if (report.checkpoint) {
     worker.checkpoints = report.checkpoint->value + 1;
     totals_.most_checkpoints = std::max(totals_.most_checkpoints, worker.checkpoints);
-    auto& pending = pending_[*report.checkpoint];
-    if (report.hands_over) ++pending.handed_over;
-    pending.training_iterations.resize(workers_.size());
-    pending.training_iterations.at(rank.value) = report.training_iteration;
+    auto& arriving = arriving_[*report.checkpoint];
+    if (report.hands_over) ++arriving.handed_over;
+    arriving.training_iterations.resize(workers_.size());
+    arriving.training_iterations.at(rank.value) = report.training_iteration;
     auto const is_of_one_epoch = check_epoch(report);
-    if (rank == Rank{0} && !pending.is_mixed && (report.hands_over || check_score(report)))
-      pending.rank_0_report = report;
+    if (rank == Rank{0} && !arriving.is_mixed && (report.hands_over || check_score(report)))
+      arriving.rank_0_report = report;
     if (is_of_one_epoch) refuse_missing_checkpoints();
     warn_of_missing_parts();
   }
@@ -301,15 +301,15 @@ RAYTRAIN_INLINE void Controller::restart() {
   first_checkpoint_.value = totals_.most_checkpoints;
   again.failures = std::exchange(failures_, {});
   again.left_behind = std::exchange(left_behind_, {});
-  for (auto const& [checkpoint, parts] : pending_) again.unfinished.push_back(checkpoint);
+  for (auto const& [checkpoint, parts] : arriving_) again.unfinished.push_back(checkpoint);
   act(std::move(again));
-  pending_.clear();
+  arriving_.clear();
   first_returned_.reset();
   cut_short_ = true;  // until they are started again
 }
 
 RAYTRAIN_INLINE void Controller::warn_of_dropped_checkpoint() {
-  if (pending_.empty()) return;
+  if (arriving_.empty()) return;
   act(RecordMessage{
       Warning{"a checkpoint is dropped, since not all parts of it were written before the workers ended"}});
 }
@@ -348,7 +348,7 @@ RAYTRAIN_INLINE void Controller::finish() {
   }
   if (!no_stop_came_ || stop_requested_) preemptions_.clear();
   if (left_behind_.empty()) {
-    for (auto const& [checkpoint, parts] : pending_) act(DiscardCheckpoint{checkpoint});
+    for (auto const& [checkpoint, parts] : arriving_) act(DiscardCheckpoint{checkpoint});
   }
   act(FinishRun{state_, std::move(failures_), std::move(left_behind_), std::move(preemptions_)});
 }

@@ -58,7 +58,7 @@ class Controller {
   auto handle(RunEvent event) -> std::vector<RunAction>&;
 
  private:
-  static constexpr std::uint32_t attempts_alike = 3;  // so many in a row, and no other one follows
+  static constexpr std::uint32_t attempts_alike = 3;  // so many in a row that fail alike end the run
 
   struct Worker {
     std::string hostname;
@@ -69,7 +69,7 @@ class Controller {
     std::uint64_t training_iteration = 0;  // of its last report
   };
 
-  // What the workers of an attempt amount to, so that no message has to look at all of them.
+  // Counts over the workers of an attempt, so that no message has to look at all of them.
   struct Totals {
     std::size_t started = 0;
     std::size_t ended = 0;
@@ -109,7 +109,7 @@ class Controller {
   // Ignores what workers of another attempt say of themselves.
   void on(WorkerMessage& message);
 
-  // Who waits for another one is not the one that hangs, unless all do.
+  // A worker that waits for others is not the one that hangs, unless all of them wait.
   void on(Silent& silent);
 
   void on(StartIsDue const& due);
@@ -138,7 +138,8 @@ class Controller {
 
   void on(Finished& finished);
 
-  // Between hosts nobody has compared the last calls of the ranks: whether they are those of the first one to return.
+  // Whether this rank has made the same calls as the first rank that returned. Between hosts nobody has compared the
+  // last ones.
   auto check_calls(Finished const& finished) -> bool;
 
   // A signal may reach several processes of the job: all of that is one request.
@@ -154,10 +155,10 @@ class Controller {
 
   [[nodiscard]] auto is_preempted(Rank rank) const -> bool;
 
-  // Of an attempt that nothing but a process that was taken away has ended.
+  // For an attempt that has ended only because a process was taken away.
   [[nodiscard]] auto max_preemptions_is_used_up() const -> bool;
 
-  // A stop of the run may come for the same reason, and then counts in its place: false while it may.
+  // False while a stop of the run may still come, by the same cause; that then counts, and not a failure.
   auto fail_by_preemptions() -> bool;
 
   void on(ResizeAsked const& asked);
@@ -178,7 +179,8 @@ class Controller {
   void ask_to_stop();
 
   void arm_grace();
-  // What was armed for a resize is no grace of a stop of the run. That of an abort stays.
+  // The end of the grace of a resize then counts for nothing, since a stop of the run has its own. That of an abort
+  // stays.
   void void_grace() { grace_is_void_ = std::exchange(grace_armed_, false) && !aborting_; }
 
   // A checkpoint is a group operation: a rank that has ended must not owe one that another rank has reported.
@@ -187,7 +189,7 @@ class Controller {
   // Once, where some ranks report checkpoints and others none: nothing of them is kept.
   void warn_of_missing_parts();
 
-  // Whether the rank's part is of the epoch of the other ranks', as far as they report one.
+  // Whether this rank reports the epoch that others have reported with the checkpoint; true where it reports none.
   auto check_epoch(Report const& report) -> bool;
 
   // Whether a checkpoint with this report may be committed.
@@ -199,14 +201,15 @@ class Controller {
 
   void set_waits_in_vain(Worker& worker, bool waits);
 
+  // Notes the error, and aborts the workers.
   void fail(ErrorInfo error);
 
-  /// Says it to the callbacks, and keeps it.
+  // Keeps the error, and tells it to the callbacks.
   void note(ErrorInfo error);
 
   void launch(std::uint64_t training_iteration);
 
-  // By a file of the checkpoint that the attempt began from, which a look at all of them before would have found.
+  // Whether a damaged file of the checkpoint that the attempt began from is the cause. Nobody had verified the files.
   [[nodiscard]] auto has_failed_by_damage() const -> bool;
 
   // Why the workers that have failed are not started again; empty where they are.
@@ -247,7 +250,7 @@ class Controller {
   Attempt attempt_;
   std::vector<Worker> workers_;
   Totals totals_;
-  std::map<CheckpointOrdinal, ArrivingCheckpoint> pending_;
+  std::map<CheckpointOrdinal, ArrivingCheckpoint> arriving_;
   CheckpointOrdinal first_checkpoint_;  // of this attempt
   StragglerWatch stragglers_{WorldSize{static_cast<std::uint32_t>(workers_.size())}};
   std::vector<ErrorInfo> failures_;

@@ -25,28 +25,28 @@ namespace raytrain {
 
 RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
   auto const number = ref.checkpoint;
-  auto const found = pending_.try_emplace(number).first;
-  auto& pending = found->second;
-  if (ref.failure && !pending.failure) {
-    pending.failure = std::move(*ref.failure).with_origin(ref.rank, workers_.at(ref.rank.value).hostname);
+  auto const found = arriving_.try_emplace(number).first;
+  auto& arriving = found->second;
+  if (ref.failure && !arriving.failure) {
+    arriving.failure = std::move(*ref.failure).with_origin(ref.rank, workers_.at(ref.rank.value).hostname);
   }
-  pending.refs.resize(workers_.size());
-  pending.refs.at(ref.rank.value) = std::move(ref);
-  if (++pending.arrived < workers_.size()) return;
-  if (pending.handed_over > 0 && pending.handed_over < workers_.size()) return;  // states of different moments
+  arriving.refs.resize(workers_.size());
+  arriving.refs.at(ref.rank.value) = std::move(ref);
+  if (++arriving.arrived < workers_.size()) return;
+  if (arriving.handed_over > 0 && arriving.handed_over < workers_.size()) return;  // states of different moments
   // Each rank sends its report before the part that belongs to it, so rank 0's report is there by now.
-  if (pending.failure) {
-    lose(number, std::move(*pending.failure));
-  } else if (pending.rank_0_report) {
-    auto const& rank_0_report = *pending.rank_0_report;
+  if (arriving.failure) {
+    lose(number, std::move(*arriving.failure));
+  } else if (arriving.rank_0_report) {
+    auto const& rank_0_report = *arriving.rank_0_report;
     scores_[number] = rank_0_report.hands_over ? std::nullopt : score_of(rank_0_report.metrics);
-    act(CommitCheckpoint{number, std::move(pending.refs), std::move(*pending.rank_0_report),
-                         std::move(pending.training_iterations)});
+    act(CommitCheckpoint{number, std::move(arriving.refs), std::move(*arriving.rank_0_report),
+                         std::move(arriving.training_iterations)});
   } else {
     return;
   }
   // A rank whose part of this one is written writes none of an earlier one any more.
-  pending_.erase(pending_.begin(), std::next(found));
+  arriving_.erase(arriving_.begin(), std::next(found));
 }
 
 RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
@@ -102,7 +102,7 @@ RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
 
 RAYTRAIN_INLINE void Controller::warn_of_missing_parts() {
   constexpr std::uint64_t many = 8;  // by so few one worker may be ahead of another one
-  if (warned_of_missing_parts_ || pending_.size() <= many) return;
+  if (warned_of_missing_parts_ || arriving_.size() <= many) return;
   auto const [fewest, most] = std::ranges::minmax_element(workers_, {}, &Worker::checkpoints);
   if (most->checkpoints - fewest->checkpoints <= many) return;
   warned_of_missing_parts_ = true;
@@ -120,12 +120,12 @@ RAYTRAIN_INLINE auto Controller::check_epoch(Report const& report) -> bool {
   auto const* const value = report.metrics.find("epoch");
   auto const* const epoch = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
   if (epoch == nullptr) return true;
-  auto& pending = pending_.at(*report.checkpoint);
-  auto& first = pending.epoch;
+  auto& arriving = arriving_.at(*report.checkpoint);
+  auto& first = arriving.epoch;
   if (!first) first.emplace(report.rank, *epoch);
   if (first->second == *epoch) return true;
-  pending.is_mixed = true;
-  pending.rank_0_report.reset();
+  arriving.is_mixed = true;
+  arriving.rank_0_report.reset();
   auto const of = [](Rank rank, std::int64_t number) {
     return "rank " + std::to_string(rank.value) + "'s part is of epoch " + std::to_string(number);
   };

@@ -33,21 +33,21 @@ struct RestartDue {
 /// Somebody asks for another number of workers, within `RunPolicy::workers`.
 struct ResizeAsked {
   std::int64_t workers{};
-  bool is_change{};  ///< So many more than train, or are to train, or fewer.
+  bool is_change{};  ///< `workers` is added to the number that train, or are to train; it may be negative.
 };
 
-/// So many workers there is room for now: hosts have come, or are lost.
+/// There is room for another number of workers: hosts have come, or are lost.
 struct RoomChanged {
   WorldSize room{};
-  bool moves{};  ///< Workers run where they may not any more, and all are to be started again.
+  bool moves{};  ///< Some workers run where they may not any more: all are to be started again.
 };
 
-/// Of the workers of another attempt than the first none could be launched, and none runs.
+/// The workers of a later attempt than the first could not be launched, and none runs.
 struct LaunchFailed {
   ErrorInfo error;
 };
 
-/// So long after the launch of this attempt, workers that have not sent their first message count as failed.
+/// The start timeout of this attempt is over: workers that have not sent their first message count as failed.
 struct StartIsDue {
   Attempt attempt{};
   std::chrono::milliseconds limit{};
@@ -86,7 +86,7 @@ struct LaunchWorkers {
   CheckpointOrdinal first_checkpoint{};  ///< The workers' next one; those before it are of earlier attempts.
 };
 
-/// The workers have failed, or are to be others, and all have ended: wait, then answer with `RestartDue`. Voids an
+/// All workers have ended, by a failure or for another number of them: wait, then answer with `RestartDue`. Voids an
 /// `ArmGrace`.
 struct RestartWorkers {
   std::vector<ErrorInfo> failures;  ///< In the order of their arrival: the first one is the cause. May be empty.

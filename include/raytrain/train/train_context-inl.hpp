@@ -57,7 +57,7 @@ RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
                .copies = copies_for(run(), setup_.link.placement().world_rank)}},
       started_{run().clock.now()},
       last_report_{started_},
-      checkpoints_{run().first_checkpoint} {
+      next_checkpoint_{run().first_checkpoint} {
   if (auto const& checkpoint = run().checkpoint; checkpoint && !run().begins_from_other_run) {
     training_iteration_ = checkpoint->training_iteration(world_rank());
     time_before_s_ = checkpoint->time_total_s();
@@ -280,10 +280,10 @@ RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, Checkpo
   std::string const preprocessor_file{detail::CheckpointedPreprocessor::file_name};
   draft.remove(preprocessor_file);
   if (run().prepared && world_rank() == Rank{0}) draft.set_for_all(preprocessor_file, run().prepared->json());
-  auto const checkpoint = checkpoints_;
+  auto const checkpoint = next_checkpoint_;
   report.checkpoint = checkpoint;
   report.replaces = std::exchange(held_checkpoint_, fate == Fate::hold ? std::optional{checkpoint} : std::nullopt);
-  ++checkpoints_.value;
+  ++next_checkpoint_.value;
   submit(std::move(report));
   if (fate == Fate::hold) return stager_.hold(std::move(draft), checkpoint, taken_data_->state());
   written_.push_back({checkpoint, agreed_at_});

@@ -107,9 +107,9 @@ class TrainContext {
   /// Sends metrics and this rank's part of a checkpoint, which is written if it is due by `CheckpointConfig::every`. A
   /// group operation: every rank calls it equally often.
   ///
-  /// Returns when the state is copied, or after the commit with `CheckpointMode::sync`. Waits for this worker's part
-  /// before it, if that is still being written, and up to 1 s for the commit of the 8th before it: who reports faster
-  /// than checkpoints are committed does not run away from them.
+  /// Returns when the state is copied, or after the commit with `CheckpointMode::sync`. Waits until this worker's
+  /// previous part is written, and up to 1 s for the commit of the 8th checkpoint before it, with
+  /// `CheckpointConfig::memory_copies` of the last one, so that commits keep up with reports.
   /// Errors: as without a checkpoint; `io` when this or the part before it could not be written; with `sync`
   ///         `rank_mismatch` when another rank calls something else meanwhile, and so with `every`, and with
   ///         `when_busy` other than `wait`. Parts of one checkpoint whose reports have other integers as "epoch" end
@@ -121,21 +121,21 @@ class TrainContext {
     throw_if_stopping();
   }
 
-  /// Gives the state to whoever goes on, without a report, when the run is stopped or another number of workers is to
-  /// go on: `if (ctx.stop_requested()) ctx.hand_over(...)` in a loop over batches, when a batch is done, and before any
-  /// report in that loop, which would end the training function first. It ends the training function, and the next one
-  /// goes on with the very next batch, where `restore` has been given the shard. A group operation, as `report`: every
-  /// rank calls it.
+  /// Makes a checkpoint without a report and ends the training function, when the run is stopped or another number of
+  /// workers is to go on. In a loop over batches, when a batch is done: `if (ctx.stop_requested()) ctx.hand_over(...)`,
+  /// before any report in that loop, which would end the training function first. The next training function goes on
+  /// with the very next batch, where `restore` has been given the shard. A group operation, as `report`: every rank
+  /// calls it.
   ///
-  /// Returns, and nothing has happened, where the last batch of an epoch was taken: the report of the epoch comes next,
-  /// and ends the training function.
+  /// Does nothing where the last batch of an epoch was taken: the report of the epoch comes next, and ends the training
+  /// function.
   /// Errors: `Stopped`, when all is written; `invalid_call` while no stop is agreed upon; as `report` with a
   /// checkpoint.
   void hand_over(CheckpointDraft draft);
 
-  /// Lets the shard go on where the checkpoint was taken that the run goes on from, at the very next sample, with any
-  /// number of workers. Returns the epoch to begin with: `first_epoch()` where the checkpoint says nothing of the
-  /// dataset, of which rank 0 warns where the checkpoint is within an epoch of another one.
+  /// Lets the shard go on where `checkpoint()` was taken, at the very next sample, with any number of workers. Returns
+  /// the epoch to begin with: `first_epoch()` where the checkpoint says nothing of the dataset, of which rank 0 warns
+  /// where the checkpoint is within an epoch of another one.
   ///
   /// Checkpoints keep its position from now on, and not that of another shard of its rows that begins before it.
   [[nodiscard]] auto restore(DatasetShard& shard) const -> int;
@@ -211,8 +211,8 @@ class TrainContext {
 
   /// Gives every rank root's values: parameters before the first step.
   ///
-  /// Like those below, which of a number return the result, it changes an array in place, and is a group operation: all
-  /// get the same bits.
+  /// It changes the array in place and is a group operation: all ranks get the same bits. So do the functions below,
+  /// which of a number return the result.
   /// Errors: as `Collective`; `rank_mismatch` when another rank's array has another size or type.
   template <MutableElementArray R>
   void replicate(R&& values, Rank root = Rank{0}) {
@@ -292,13 +292,13 @@ class TrainContext {
   /// collective in between it becomes true when `RunConfig::stop_grace` is over, or another worker has failed.
   [[nodiscard]] auto stop_requested() noexcept -> bool;
 
-  /// For the worker's runner: no more reports; whatever is being written is complete, and so is the state that was
-  /// copied last, or its error is thrown.
+  /// For `run_training`, when the training function has returned: writes the state that is held in memory, and waits
+  /// until all is written. No report comes after it. Errors: of a part that could not be written.
   void finish();
-  /// The same for one that has failed, for which nothing is tried again, and what goes wrong is not the cause.
+  /// The same after a failure: no write is tried again, and its error is dropped, since it is not the cause.
   void finish_after_failure() noexcept;
 
-  /// For the worker's runner: the training function learned of a stop, and may have ended because of it.
+  /// For `run_training`: the training function learned of a stop, and may have ended because of it.
   [[nodiscard]] auto knew_of_stop() const noexcept -> bool { return knew_of_stop_; }
 
  protected:
@@ -325,8 +325,8 @@ class TrainContext {
   /// Errors: `invalid_call`, as `hand_over`.
   [[nodiscard]] auto may_hand_over() -> bool;
 
-  /// For a context that adds to a draft before it is reported: makes it definite as `report` would, which has nothing
-  /// left to do then. A group operation. Does nothing where the state is skipped.
+  /// For a context that adds files to a draft before it is reported: fills the draft as `report` would, which then has
+  /// nothing left to fill. A group operation. Does nothing where the state is skipped.
   ///
   /// Errors: `io` when the part before could not be written; `invalid_call` from another thread or after the end.
   void materialize(CheckpointDraft& draft);
@@ -383,18 +383,18 @@ class TrainContext {
     return report;
   }
 
-  // What is reported and not committed is lost with the controller's process, and all of it is handled before a failure
-  // or a stop. The time is limited, since ranks that do not all report a checkpoint would wait for ever.
+  // Limits how many checkpoints would be lost with the controller's process, and how many it handles before a failure
+  // or a stop. The wait is limited, since a checkpoint that not all ranks report is never committed.
   void wait_for_earlier_commits();
 
-  // Ranks that do not all report a checkpoint would wait for its commit for ever.
+  // Finds out where not all ranks report the checkpoint, for whose commit the others would wait for ever.
   void barrier_before_commit();
 
   // What becomes of the state of the report at hand, on all ranks alike.
   auto agree_on_fate() -> CheckpointSchedule::Fate;
   // Rank 0's wish.
   auto next_fate() -> CheckpointSchedule::Fate;
-  // Of an operation of all ranks that belongs to a report with a checkpoint.
+  // For an error of a collective operation within a report with a checkpoint.
   [[noreturn]] static void throw_unequal_reports(Error const& error);
 
   void submit(Report report);
@@ -407,6 +407,7 @@ class TrainContext {
 
   void throw_if_stopping();
 
+  // A checkpoint that this rank was told to write.
   struct Written {
     CheckpointOrdinal checkpoint{};
     SignsOfLife::Clock::time_point reported;
@@ -420,10 +421,10 @@ class TrainContext {
   Clock::TimePoint started_;
   Clock::TimePoint last_report_;
   Clock::TimePoint next_progress_{};
-  std::chrono::nanoseconds away_before_{0};  // until the last report
+  std::chrono::nanoseconds away_before_{0};  // time that was spent waiting until the last report
   double time_before_s_ = 0;
   std::uint64_t training_iteration_ = 0;
-  CheckpointOrdinal checkpoints_;                        // of the next one
+  CheckpointOrdinal next_checkpoint_;
   std::optional<CheckpointSchedule> schedule_;           // none: each one is written
   std::optional<CheckpointSchedule::Fate> agreed_fate_;  // of the report at hand
   SignsOfLife::Clock::time_point agreed_at_;

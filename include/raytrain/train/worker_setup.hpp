@@ -31,7 +31,7 @@ namespace detail {
 class PreparedDatasets;
 }  // namespace detail
 
-/// What all workers of one process share during one `fit()`.
+/// What all workers of one process share in one attempt.
 struct RunShared {
   std::string experiment_name;
   std::filesystem::path run_path;
@@ -39,23 +39,24 @@ struct RunShared {
   std::map<std::string, std::string> metadata;
   Datasets datasets;  ///< As they were given.
   DataConfig data;
-  std::shared_ptr<detail::PreparedDatasets> prepared{};  ///< By the run's preprocessor; none: it has none.
-  WorkerRange workers{};                                 ///< Of an elastic run.
-  std::uint32_t virtual_shards = 0;                      ///< `ScalingConfig::virtual_shards`.
+  /// The datasets as the run's preprocessor makes them; null without one.
+  std::shared_ptr<detail::PreparedDatasets> prepared{};
+  WorkerRange workers{};             ///< Of an elastic run.
+  std::uint32_t virtual_shards = 0;  ///< `ScalingConfig::virtual_shards`.
   CheckpointConfig checkpoint_config;
   double between_failures_s = 0;                 ///< As in `Begin`.
   std::optional<Checkpoint> checkpoint;          ///< The one to go on from.
-  bool begins_from_other_run = false;            ///< It is that of `RunConfig::resume_from_checkpoint`.
+  bool begins_from_other_run = false;            ///< `checkpoint` is that of `RunConfig::resume_from_checkpoint`.
   CheckpointOrdinal first_checkpoint{};          ///< As in `Begin`.
   std::vector<std::string> known_report_fields;  ///< Those of the run in this directory; empty before its first report.
   Clock& clock;
   CheckpointStore& store;
   BackgroundThread& writer;   ///< Writes checkpoints, in order.
   HangWatch& hang_watch;      ///< Of all workers of the process.
-  std::stop_source failed{};  ///< Fires when one of them has failed.
-  /// Of the run's checkpoints in this process; none: nothing is kept.
+  std::stop_source failed{};  ///< Fires when one of these workers has failed.
+  /// Copies of the run's checkpoints in the memory of this process; null: none are kept.
   std::shared_ptr<CheckpointCopies> copies{};
-  bool has_first_rank = false;  ///< Rank 0's worker is one of them.
+  bool has_first_rank = false;  ///< Rank 0's worker is one of these.
 };
 
 /// What a worker's context is made of; handed to `Backend::make_context` on the worker's own thread.

@@ -48,7 +48,8 @@ RAYTRAIN_INLINE auto fit(FitPlan const& plan) -> Result {
   }
 }
 
-/// As what this process is.
+/// Goes the way of this process: that of the program that somebody has started, of a rank of its job, or of a process
+/// that raytrain has started for a worker.
 RAYTRAIN_INLINE auto fit_here(FitPlan const& plan) -> Result {
   auto const launch = plan.scaling.launch;
   check_collectives(plan);

@@ -52,7 +52,7 @@ class Lead {
 
   /// `restart_backend` where this process has workers, before they are launched again.
   auto run(Launcher& launcher, bool ends_processes, std::function<void()> restart_backend) -> Result {
-    // Before what may delete a run.
+    // Before `RunDirectory`, which may delete a run: this may throw.
     if (plan_.run.resume == Resume::fresh) (void)verified_source(plan_.run.resume_from_checkpoint);
     directory_.emplace(RunStart{.storage_path = plan_.run.storage_path,
                                 .name = plan_.run.name.empty() ? program_name() : plan_.run.name,

@@ -40,16 +40,16 @@ struct FitPlan {
   Callbacks const& callbacks;
   std::string_view backend;    ///< Its name.
   Launch default_launch;       ///< The backend's.
-  bool one_worker_on_threads;  ///< It has the cores of all that the settings ask for.
+  bool one_worker_on_threads;  ///< On threads one worker trains, with the cores of all that were asked for.
   Clock& clock;
   ResizeRequests& resize_requests;
   std::function<std::string()> backend_settings;            ///< As text, which ranks compare.
   std::function<void(ScalingConfig const&)> start_backend;  ///< Makes the backend, before any worker runs.
-  std::function<void()> shut_backend_down;                  ///< Does nothing when it was not made.
-  std::function<bool(WorkerSetup)> training;                ///< What each worker runs: whether a stop cut it short.
+  std::function<void()> shut_backend_down;                  ///< Does nothing before `start_backend`.
+  std::function<bool(WorkerSetup)> training;  ///< What each worker runs; returns whether a stop cut it short.
 };
 
-/// What a process has for the workers that it launches in one attempt.
+/// What a process adds to `FitPlan` and `Begin` for the workers that it launches in one attempt.
 struct ForWorkers {
   WorkerRange range{};                   ///< As in `RunShared`.
   std::optional<Checkpoint> checkpoint;  ///< The one to go on from.
@@ -60,7 +60,7 @@ struct ForWorkers {
   bool has_first_rank = false;
 };
 
-/// All of it together, in the attempt that begins with this message.
+/// What the workers of this process share in the attempt that begins with this message.
 [[nodiscard]] auto shared_by_workers(FitPlan const& plan, Begin const& begin, ForWorkers here)
     -> std::shared_ptr<RunShared const>;
 
@@ -72,7 +72,7 @@ class BackendInUse {
   auto operator=(BackendInUse const&) -> BackendInUse& = delete;
   ~BackendInUse() { plan_.shut_backend_down(); }
 
-  /// Anew, where it was made before.
+  /// Makes the backend; one that was made before is shut down first.
   void start(ScalingConfig const& scaling) const {
     plan_.shut_backend_down();
     plan_.start_backend(scaling);

@@ -52,7 +52,7 @@ namespace raytrain::detail {
 /// The dataset that preprocessors learn from.
 inline constexpr auto fitted_dataset = "train";
 
-/// Calls `work`, of which what a preprocessor refuses would come again with every attempt.
+/// Calls `work`. What a preprocessor refuses becomes `NotRetryable`, since it would come again with every attempt.
 template <class Work>
 auto without_retry(std::string const& attempted, Work const& work) {
   try {
@@ -77,7 +77,7 @@ auto without_retry(std::string const& attempted, Work const& work) {
   }
 }
 
-/// A worker that shows nothing while it prepares is none that hangs.
+/// While it lives, a worker that shows no sign of life is not taken for one that hangs.
 class ExpectedSilence {
  public:
   explicit ExpectedSilence(SignsOfLife& signs) : signs_{signs} { begin(); }
@@ -234,7 +234,8 @@ RAYTRAIN_INLINE auto PreparedDatasets::fitted(WorkerSetup const& setup) const ->
 }
 
 RAYTRAIN_INLINE void PreparedDatasets::prepare(WorkerSetup const& setup) {
-  // Who learns, and who waits for the one that changes the datasets, shows nothing; that one does with each batch.
+  // A worker shows no sign of life while it learns, or waits for the one that changes the datasets. That one shows
+  // some.
   ExpectedSilence silence{setup.link.signs_of_life()};
   auto learnt = fitted(setup);
   std::lock_guard const lock{mutex_};

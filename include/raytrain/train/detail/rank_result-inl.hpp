@@ -133,11 +133,11 @@ RAYTRAIN_INLINE auto result_of(Ended& ended, CheckpointStore const* store) -> Re
   return result;
 }
 
-RAYTRAIN_INLINE auto fit_for_others(std::function<void(Ended)> const& end_with, std::function<Result()> const& fit)
+RAYTRAIN_INLINE auto fit_for_others(std::function<void(Ended)> const& send, std::function<Result()> const& fit)
     -> Result {
   auto const end = [&](Ended ended) {
     shorten(ended);
-    end_with(std::move(ended));
+    send(std::move(ended));
   };
   try {
     auto result = fit();

@@ -15,8 +15,8 @@ namespace raytrain::detail {
 /// The inverse; checkpoints are opened in this process's `store`, if it has one. Errors: what `fit()` threw on rank 0.
 [[nodiscard]] auto result_of(Ended& ended, CheckpointStore const* store) -> Result;
 
-/// Runs `fit`; its result or error goes to `end` first, which other processes are to have.
-auto fit_for_others(std::function<void(Ended)> const& end, std::function<Result()> const& fit) -> Result;
+/// Runs `fit` and returns or throws what it does. Before that `send` gets it for the other processes.
+auto fit_for_others(std::function<void(Ended)> const& send, std::function<Result()> const& fit) -> Result;
 
 }  // namespace raytrain::detail
 

@@ -261,7 +261,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
-  ++grace_;
+  ++armed_graces_;
   if (!restart.left_behind.empty()) launcher_.leave_behind(restart.left_behind, {});
   if (!restart.failures.empty()) ++failed_attempts_;
   attempts_.back().failures = std::move(restart.failures);

@@ -84,11 +84,11 @@ class RunDriver {
   /// What is known of the present attempt.
   struct AttemptState {
     Clock::TimePoint launched{};
-    Clock::TimePoint saved{};  ///< What came later an attempt after this one repeats.
+    Clock::TimePoint saved{};  ///< When rank 0 reported what is committed: a restart repeats what came later.
     Clock::TimePoint all_began{};
     std::map<Rank, Started> workers{};
     std::map<CheckpointOrdinal, Clock::TimePoint> reported_checkpoints{};  ///< Rank 0's.
-    std::optional<CheckpointNumber> committed{};                           ///< The last one.
+    std::optional<CheckpointNumber> committed{};                           ///< The newest one.
   };
 
   static constexpr std::size_t event_capacity = 1024;
@@ -108,7 +108,7 @@ class RunDriver {
     report_own_failures();
     while (!outcome_ && !launch_error_) {
       auto event = co_await events_.receive();
-      complete(*event);
+      fill_in_asked_size(*event);
       expect_copy_of_signal(*event);
       if (!is_early_silence(*event)) perform(controller_->handle(std::move(*event)));
       report_own_failures();
@@ -123,7 +123,7 @@ class RunDriver {
     waiting_ = nullptr;
   }
 
-  // What a deletion after the last event had to say, and whether somebody asked for a stop.
+  // What comes too late for the controller: warnings of deletions, printed lines, and requests to stop.
   auto take_late_events() -> asio::awaitable<void> {
     events_.close();
     while (auto event = co_await events_.receive()) {
@@ -142,10 +142,10 @@ class RunDriver {
     Timer timer{executor_};
     auto const due = co_await timer.wait_until(plan_.fit.clock.after(duration_of(grace)));
     auto const ends_processes = grace == ArmGrace::Grace::at_once || plan_.ends_processes;
-    if (due && armed == grace_) events_.push(RunEvent{GraceOver{ends_processes}});
+    if (due && armed == armed_graces_) events_.push(RunEvent{GraceOver{ends_processes}});
   }
 
-  // Until all work, or are late.
+  // Waits until workers that have not begun to train are late.
   auto watch_start(Attempt attempt) -> asio::awaitable<void> {
     Timer timer{executor_};
     auto const over = co_await timer.wait_until(plan_.fit.clock.after(plan_.start_timeout));
@@ -176,15 +176,16 @@ class RunDriver {
     if (came_elsewhere && plan_.fit.run.handle_signals) StopSignals::drop_echoes();
   }
 
-  // With the number of workers that was asked for last.
-  void complete(RunEvent& event) {
+  // Puts the number of workers that was asked for last into a `ResizeAsked`.
+  void fill_in_asked_size(RunEvent& event) {
     auto* const asked = std::get_if<ResizeAsked>(&event);
     if (asked == nullptr) return;
     if (!asked->is_change) asked->workers = workers_asked_.exchange(0);
     launcher_.replace_lost();
   }
 
-  // Whether it tells of silence that has to do with workers that began later: it is told again.
+  // Whether a worker may have been silent only while it waited for workers that began later. If it stays silent,
+  // `HangWatch` tells again.
   [[nodiscard]] auto is_early_silence(RunEvent const& event) const -> bool {
     auto const* const message = std::get_if<WorkerMessage>(&event);
     auto const* const silent = message == nullptr ? nullptr : std::get_if<Silent>(message);
@@ -201,7 +202,8 @@ class RunDriver {
   // The controller judges what failed while its actions were carried out before anything that happened later.
   void report_own_failures();
 
-  // Once for each text, since what fails at one report mostly fails at each.
+  // Keeps an error of the driver's own for the controller, each text once: what fails at one report mostly fails at
+  // each.
   void fail(ErrorInfo error);
 
   void carry_out(LaunchWorkers const& launch);
@@ -224,7 +226,7 @@ class RunDriver {
   // The checkpoint that a worker of the next attempt has in memory, if the attempt before has committed it.
   [[nodiscard]] auto kept_checkpoint() -> std::optional<CheckpointNumber>;
 
-  // When the run has ended: of the store, on the thread of commits and deletions as long as there is one.
+  // When the run has ended: those in the store, looked for on the thread of commits and deletions while there is one.
   [[nodiscard]] auto whole_checkpoints() -> std::vector<Checkpoint>;
 
   void launch(LaunchWorkers const& action);
@@ -236,7 +238,7 @@ class RunDriver {
 
   void carry_out(TellWorkers const& tell);
 
-  void carry_out(ArmGrace const& arm) { waiting_->spawn(wait_grace(++grace_, arm.grace)); }
+  void carry_out(ArmGrace const& arm) { waiting_->spawn(wait_grace(++armed_graces_, arm.grace)); }
 
   void carry_out(CommitCheckpoint& commit);
 
@@ -262,14 +264,14 @@ class RunDriver {
 
   void record(ErrorInfo const& error) { callbacks_.tell(error); }
 
-  // Fails the run if a line cannot be written.
+  // Appends a line to progress.jsonl; fails the run if it cannot be written.
   void log(Metrics const& all);
 
   void announce();
 
   [[nodiscard]] static auto names_in(Metrics const& metrics) -> std::vector<std::string>;
 
-  // Mean time that this start has seen; 0: none failed.
+  // Mean time between the failures in this start; 0 without any.
   [[nodiscard]] auto between_failures_s() const -> double;
   /// With which an attempt's first report is compared: none in a later one, which goes on in the middle of the run.
   [[nodiscard]] auto known_report_fields(Attempt attempt) const -> std::vector<std::string> {
@@ -293,7 +295,8 @@ class RunDriver {
 
   void take_late_failures();
 
-  // Watches for signals until callbacks have seen the end.
+  // Makes the result, tells callbacks, and throws `TrainingFailed` if anything has failed. `signals` are watched until
+  // callbacks have seen the end.
   auto conclude(std::optional<StopSignals>& signals) -> Result;
 
   void set_outcome_in(Result& result) const;
@@ -306,8 +309,8 @@ class RunDriver {
   ResumePoint resume_point_;                                                        // of the attempt
   std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.fit.run.checkpoint);  // of rank 0's process
   Host host_;
-  std::optional<BackgroundThread> writer_{std::in_place};
-  std::optional<BackgroundThread> room_watch_;  // of hosts that come and go
+  std::optional<BackgroundThread> writer_{std::in_place};  // stages the parts of this process, commits and deletes
+  std::optional<BackgroundThread> room_watch_;             // of hosts that come and go
   std::atomic<bool> looks_for_room_{false};
   Room room_seen_;                              // on that thread
   std::atomic<std::int64_t> workers_asked_{0};  // not handled yet; 0: none
@@ -317,15 +320,15 @@ class RunDriver {
   AttemptState attempt_;               // likewise
   std::uint64_t failed_attempts_ = 0;
   std::vector<std::string> lost_hosts_;  // since the attempt before
-  Scope* waiting_ = nullptr;
-  std::uint64_t grace_ = 0;
-  AppendFile log_;  // progress.jsonl
+  Scope* waiting_ = nullptr;             // while `drive` runs
+  std::uint64_t armed_graces_ = 0;       // the end of any but the last one is ignored
+  AppendFile log_;                       // progress.jsonl
   RunHistory history_;
   RunCallbacks callbacks_{plan_.fit.callbacks, [this](ErrorInfo error) { fail(std::move(error)); }};
   std::deque<ErrorInfo> failures_;       // of the driver, not judged yet
   std::set<std::string> failure_texts_;  // of all of them
   Timings timings_;
-  bool reported_ = false;
+  bool reported_ = false;  // any worker, in this start
   std::atomic<bool> stop_came_late_{false};
   std::optional<FinishRun> outcome_;
   std::exception_ptr launch_error_;
