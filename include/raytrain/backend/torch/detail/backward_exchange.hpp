@@ -22,10 +22,11 @@
 
 namespace raytrain::detail {
 
-/// Averages the buckets of a model's gradients while a backward computes the others: by a thread of its own, in a
-/// collective of its own, in the first backward from the last bucket to the first, which is about the order in which it
-/// makes them, and then in the order in which rank 0's gradients were there, those without one last, unless one came
-/// twice. All ranks begin them in that order, whenever each of them has the gradients.
+/// Averages the buckets of a model's gradients while a backward computes the others, by a thread of its own, in a
+/// collective of its own. In the first backward it takes the last bucket first, since backwards begin with the last
+/// layers. Then it takes the buckets in the order in which rank 0's gradients were there, and those without a gradient
+/// last; it keeps the first order if a gradient came twice. All ranks take the buckets in the same order, each one when
+/// its rank has the gradients.
 ///
 /// On a device the thread agrees with the other ranks, and puts exchanges on a stream of its own. Nobody can time them
 /// there without waiting, so that `Overlap::measured` is `on`.

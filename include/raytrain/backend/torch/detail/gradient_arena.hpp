@@ -23,14 +23,14 @@ namespace raytrain::detail {
 /// Before a backward computes a parameter's gradient, the arena places that gradient in the array, whatever `zero_grad`
 /// did; then autograd adds to it in place. After the gradients follows one mark per parameter, reduced with them:
 /// whether any rank had a gradient for it. A parameter that no rank used keeps no gradient, and optimizers pass over it
-/// as in one process. After the marks follow the caller's numbers. Those of gradients of 16 bits, which cannot count,
-/// are among the ones of float.
+/// as in one process. After the marks follow the caller's numbers. Marks and numbers together are the counts. Those of
+/// gradients of 16 bits, which cannot count, are among the ones of float.
 ///
 /// A gradient that somebody keeps beyond `zero_grad(true)` keeps its values, as in one process: it gets memory of its
 /// own before its part of the array is used again.
 ///
-/// Where a worker trains on a device, the array is in its memory, and marks and numbers are apart from it on the CPU,
-/// which looks at them without waiting for the device.
+/// Where a worker trains on a device, the array is in its memory, and the counts are apart from it on the CPU, which
+/// looks at them without waiting for the device.
 ///
 /// Threads: the worker's. The memory lives as long as a gradient in it does.
 class GradientArena {
@@ -60,7 +60,8 @@ class GradientArena {
   [[nodiscard]] auto number(std::size_t index) const -> double { return value(numbers_[index]); }
   void add_to_number(std::size_t index, int value) { add(numbers_[index], value); }
 
-  /// Prepares the part of the array to which autograd is about to add `gradient` to the parameter's.
+  /// Before autograd adds `gradient` to the parameter's: makes the parameter's part of the array its gradient, so that
+  /// autograd adds there, and sets its mark.
   ///
   /// Errors: `backend` when its shape or type is not the one that the parameter had.
   void expect(std::size_t index, at::Tensor const& gradient);
@@ -68,7 +69,7 @@ class GradientArena {
   // A reduction is `gather`, whatever is done to the arrays, and `show`. A parameter without a gradient contributes
   // zeros, and gains a gradient if another rank had one.
 
-  /// Puts in the array what the program has put in the place of a gradient, and zeros for those that there are not.
+  /// Copies into the array each gradient that the program has put elsewhere, and zeros for each parameter without one.
   ///
   /// Errors: `backend` for a gradient that the program has put in place and that does not fit.
   void gather();
@@ -79,7 +80,8 @@ class GradientArena {
   /// Multiplies what the array holds, after a `gather`, and keeps it as a sum.
   void scale_sum(double factor);
 
-  /// Makes of gradients of steps before a part of a sum that `shards` divide later.
+  /// Multiplies the gradients of earlier steps, which are averages already, by `shards`: they become a part of a sum
+  /// that is divided by it later.
   void scale_gradients(std::uint32_t shards);
 
   /// Takes the gradients that there are away, until `show`. Those that are away already are added to them.
@@ -94,8 +96,8 @@ class GradientArena {
   /// Whether marks and numbers follow the gradients in their array, for one reduction of all.
   [[nodiscard]] auto is_whole() const noexcept -> bool { return is_whole_; }
 
-  /// Calls `action` with the array of each element type in use, a span of these: gradients, and what is counted if that
-  /// follows them.
+  /// Calls `action` with the array of each element type in use, a span of these: gradients, and the counts if they
+  /// follow them.
   template <class Action>
   void for_each_array(Action const& action) {
     for (auto const& flat : flats_) {
@@ -107,7 +109,7 @@ class GradientArena {
     }
   }
 
-  /// Calls `action` with the marks and numbers of each element type in use, a span of float or double in CPU memory.
+  /// Calls `action` with the counts of each element type in use, a span of float or double in CPU memory.
   template <class Action>
   void for_each_count(Action const& action) {
     for (auto const& flat : flats_) {
@@ -136,7 +138,8 @@ class GradientArena {
     std::size_t count = 0;
   };
 
-  /// Whether its parts are used the marks say, as long as it is not `before_marks`: then all are.
+  /// The bucket, as a `GradientExchange` takes it. The marks say which parameters are used. With `before_marks`, while
+  /// they are not reduced yet, all count as used.
   [[nodiscard]] auto contents(Bucket const& bucket, Number number, bool before_marks = false) const -> GradientBucket;
 
   /// `gather`, of these parameters alone.
@@ -153,7 +156,7 @@ class GradientArena {
     at::ScalarType type{};
     std::shared_ptr<void> memory;
     std::size_t gradients = 0;      ///< Elements of them.
-    std::shared_ptr<void> counted;  ///< Marks and numbers.
+    std::shared_ptr<void> counted;  ///< The counts.
     std::size_t counts = 0;
   };
 

@@ -162,14 +162,14 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
                     "their own",
                 "make it dense: torch::nn::EmbeddingOptions::sparse(false)"};
   }
-  if (!pending_) {
+  if (!is_under_way_) {
     if (timer_ != nullptr) (void)timer_->begin_backward();
     if (before_backward_) before_backward_();
     taken_->with_batch.check_backward(number_);
-    auto const pending = std::make_shared<BackwardUnderWay>(pending_);  // until an error, too
-    pending_ = true;
+    auto const under_way = std::make_shared<BackwardUnderWay>(is_under_way_);  // until an error, too
+    is_under_way_ = true;
     step_ ? step_->begin_backward(digest()) : begin_backward();
-    torch::autograd::Engine::get_default_engine().queue_callback([this, pending] { on_backward_end(); });
+    torch::autograd::Engine::get_default_engine().queue_callback([this, under_way] { on_backward_end(); });
   }
   if (overlap_ && !taken_->window.is_open()) overlap_->arrive(index);
   arena_.expect(index, gradient);

@@ -33,9 +33,9 @@
 namespace raytrain::detail {
 
 /// Averages a model's gradients over all ranks when a backward through it ends. Then it sends rank 0's buffers (running
-/// statistics and the like) to all ranks, but for those that no rank has changed. Those of less than 64 KiB in CPU
-/// memory it compares with what they were; of another one LibTorch counts the changes, or those of another buffer of
-/// its submodule. Without `ModelOptions::broadcast_buffers` it sends none.
+/// statistics and the like) to all ranks, but for those that no rank has changed. A buffer of less than 64 KiB in CPU
+/// memory has changed when its bytes have; any other one when LibTorch has counted a change of it, or of another buffer
+/// of its submodule. Without `ModelOptions::broadcast_buffers` it sends none.
 ///
 /// Gradients accumulate as in one process: averages are the same on every rank, and so are their sums. The results of
 /// `torch::autograd::grad` are not averaged.
@@ -54,8 +54,8 @@ namespace raytrain::detail {
 ///
 /// With a `GradientExchange` gradients are averaged by it, in buckets, and nothing else.
 ///
-/// With `Overlap` a `BackwardExchange` does so while the backward goes on; what is counted beside the gradients is
-/// averaged when it has ended, by which ranks that are out of step find out.
+/// With `Overlap` a `BackwardExchange` averages the gradients while the backward goes on. The arena's counts are
+/// averaged when it has ended, and show ranks that are out of step that they are.
 ///
 /// With virtual shards all of that is done once for the backwards of a step: see `ShardStep`.
 ///
@@ -182,7 +182,7 @@ class GradientAverager {
 
   void on_backward_end();
 
-  /// Averages the gradients, and what is counted beside them. False within a step of virtual shards.
+  /// Averages the gradients and the counts. False within a step of virtual shards.
   auto average() -> bool;
 
   [[nodiscard]] auto tag_of_backward(std::uint32_t number) const -> CallTag;
@@ -209,14 +209,14 @@ class GradientAverager {
   std::function<void(std::string)> print_;
   ModelExchange exchange_;
   std::optional<BackwardExchange> overlap_;
-  std::uint32_t backwards_ = 0;
-  bool has_warned_ = false;
+  std::uint32_t backwards_ = 0;    ///< That have averaged, so far.
+  bool has_warned_ = false;        ///< Of parameters that differ between ranks.
   std::optional<ShardStep> step_;  ///< With virtual shards.
   Sum sum_;
   std::vector<unsigned> hooks_;
   std::vector<std::uint64_t>
-      first_versions_;  ///< Of parameters on a device, when they were made the same on all ranks.
-  bool pending_ = false;
+      first_versions_;         ///< Of parameters on a device, when they were made the same on all ranks.
+  bool is_under_way_ = false;  ///< A backward.
 };
 
 }  // namespace raytrain::detail

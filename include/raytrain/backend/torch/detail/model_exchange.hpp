@@ -45,8 +45,8 @@ class ModelExchange {
   /// Errors: what that throws, and the collective.
   void average(GradientBucket const& bucket, Collective& collective) const;
 
-  /// Averages the gradients by it, in a collective of their device; what the arena counts beside them is averaged
-  /// apart, as it is.
+  /// Averages the arena's gradients by the program's exchange, in `arrays`, a collective of their device. The counts
+  /// are averaged as they are, in `counts`, one of CPU memory.
   ///
   /// Errors: as `GradientArena::gather`, and what the exchange throws.
   void average(GradientArena& arena, Collective& counts, Collective& arrays) const;
