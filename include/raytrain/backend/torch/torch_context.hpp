@@ -99,7 +99,7 @@ class TorchContext : public TrainContext {
     options.validate(virtual_shards());
     auto model = build(make);
     device_.place(raytrain::module_of(model));
-    models_.average(raytrain::module_of(model), options);
+    models_.train_together(raytrain::module_of(model), options);
     return model;
   }
 
@@ -109,7 +109,7 @@ class TorchContext : public TrainContext {
     options.validate(virtual_shards());
     auto held = raytrain::hold_module([&] { return detail::as_no_local_model(std::move(model)); });
     device_.place(raytrain::module_of(held));
-    models_.average(raytrain::module_of(held), options);
+    models_.train_together(raytrain::module_of(held), options);
     return held;
   }
 

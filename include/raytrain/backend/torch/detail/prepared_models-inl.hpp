@@ -67,7 +67,8 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::check_unchanged() const {
   for (auto const& averager : averagers_) averager->check_unchanged();
 }
 
-RAYTRAIN_TORCH_INLINE void PreparedModels::average(torch::nn::Module const& module, ModelOptions const& options) {
+RAYTRAIN_TORCH_INLINE void PreparedModels::train_together(torch::nn::Module const& module,
+                                                          ModelOptions const& options) {
   auto const number = static_cast<std::uint16_t>(++count_);
   check_has_parameter(module, number);
   connect_norms(module, number);

@@ -43,14 +43,14 @@ class PreparedModels {
   explicit PreparedModels(Worker worker)
       : worker_{std::move(worker)}, joined_batch_{std::make_shared<JoinedBatch>(worker_.collective, worker_.taken)} {}
 
-  /// How often one was prepared, by which the next one's number is known.
+  /// How often a model was prepared, from which the next one's number follows.
   [[nodiscard]] auto count() const noexcept -> std::uint64_t { return count_; }
 
   /// Gives every rank rank 0's state, and averages gradients from now on. A group operation.
-  void average(torch::nn::Module const& module, ModelOptions const& options);
+  void train_together(torch::nn::Module const& module, ModelOptions const& options);
 
-  /// Gives every rank rank 0's state, from where each trains it by itself. Returns the model's number. A group
-  /// operation.
+  /// Gives every rank rank 0's state; from there each worker trains the model by itself. Returns the model's number. A
+  /// group operation.
   ///
   /// Errors: `invalid_call` with virtual shards.
   auto train_apart(torch::nn::Module const& module) -> std::uint16_t;
@@ -89,7 +89,8 @@ class PreparedModels {
   void begin_turn(std::optional<ShardTurn> const& turn) const;
 
  private:
-  /// Ends what was done for it. Returns whether its backwards are timed without an averager.
+  /// Ends what was done for a model that is prepared again. Returns whether its backwards are timed without an
+  /// averager.
   auto leave(torch::nn::Module const& module) -> bool;
   /// Warns of a module without a parameter, on rank 0.
   void check_has_parameter(torch::nn::Module const& module, std::uint16_t number) const;
