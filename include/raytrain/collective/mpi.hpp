@@ -72,7 +72,7 @@ class MpiGroup : public CollectiveGroup {
 
   /// A communicator with the same ranks for MPI calls of the program's own, which do not mix with raytrain's. It
   /// belongs to the group, and its errors end the job unless MPI_Comm_set_errhandler is told otherwise.
-  [[nodiscard]] auto communicator() const noexcept -> MPI_Comm { return endpoint_.duplicate(); }
+  [[nodiscard]] auto communicator() const noexcept -> MPI_Comm { return endpoint_.program_handle(); }
 
   /// How arrays travel: "memory that all ranks share", "shared memory, and MPI between hosts" or "MPI".
   [[nodiscard]] auto transport() const noexcept -> std::string_view {
@@ -141,7 +141,7 @@ class MpiCollective final : public Collective {
     if (hosts.memory() == nullptr) return;
     // Of ranks that wait for each other, some may wait in memory and others in MPI.
     std::function<void(std::chrono::nanoseconds)> watch;
-    if (!is_on_one_host()) watch = [&mpi](std::chrono::nanoseconds waited) { mpi.think_again(waited); };
+    if (!is_on_one_host()) watch = [&mpi](std::chrono::nanoseconds waited) { mpi.check_wait(waited); };
     within_host_.emplace(hosts.memory(), hosts.rank(), hosts.ranks_here(), std::move(watch));
   }
 

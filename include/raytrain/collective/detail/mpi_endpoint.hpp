@@ -61,7 +61,7 @@ class MpiEndpoint {
   [[nodiscard]] auto size() const noexcept -> WorldSize { return communicator_.size(); }
   [[nodiscard]] auto handle() const noexcept -> MPI_Comm { return communicator_.handle(); }
   [[nodiscard]] auto members() const noexcept -> MpiMembers { return {handle(), rank().value, size().value}; }
-  [[nodiscard]] auto duplicate() const noexcept -> MPI_Comm { return duplicate_.handle(); }
+  [[nodiscard]] auto program_handle() const noexcept -> MPI_Comm { return program_communicator_.handle(); }
   [[nodiscard]] auto options() const noexcept -> MpiOptions const& { return options_; }
   [[nodiscard]] auto pretence() const noexcept -> MpiPretence const& { return pretence_; }
   [[nodiscard]] auto largest_count() const noexcept -> std::size_t { return pretence_.largest_count; }
@@ -85,7 +85,7 @@ class MpiEndpoint {
 
   void abort() noexcept {
     if (auto const& memory = hosts_->memory()) memory->abort();
-    duplicate_.abandon();
+    program_communicator_.abandon();
     aborted_.store(true);
     has_news_.store(true);
   }
@@ -154,9 +154,9 @@ class MpiEndpoint {
     requests.clear();
   }
 
-  /// In an operation that has waited so long, here or in memory: throws unless it is to go on. An abort counts from
-  /// when it is seen in the operation.
-  void think_again(std::chrono::nanoseconds waited) {
+  /// For an operation that has waited so long, here or in memory: throws where it must not wait on. An abort counts
+  /// from when it is seen in the operation.
+  void check_wait(std::chrono::nanoseconds waited) {
     if (!aborted_.load() && hosts_->is_aborted()) abort();
     if (has_news_.load()) {
       if (aborted_.load()) {
@@ -257,7 +257,7 @@ class MpiEndpoint {
   /// counts.
   void break_up(Errc code, std::string const& happened) noexcept {
     communicator_.abandon();
-    duplicate_.abandon();
+    program_communicator_.abandon();
     control_communicator_.abandon();
     hosts_->break_up();
     if (buffers_ != nullptr) MpiBuffers::keep_for_ever(std::move(buffers_));
@@ -324,7 +324,7 @@ class MpiEndpoint {
     while (!over()) {
       auto const waited = backoff.pause();
       if (waited.count() != 0 || has_news_.load(std::memory_order_relaxed)) [[unlikely]]
-        think_again(waited);
+        check_wait(waited);
     }
   }
 
@@ -334,7 +334,7 @@ class MpiEndpoint {
     is_cut_off_ = true;
     has_ended_ = end_requests();
     Backoff backoff{core_};
-    while (true) think_again(backoff.pause());
+    while (true) check_wait(backoff.pause());
   }
 
   /// Whether nothing is left of an operation's messages. Those between this rank and others that are left would still
@@ -463,7 +463,7 @@ class MpiEndpoint {
   }
 
   MpiCommunicator communicator_;
-  MpiDuplicate duplicate_{communicator_.handle()};
+  MpiDuplicate program_communicator_{communicator_.handle()};
   MpiDuplicate control_communicator_{communicator_.handle()};
   MpiOptions options_;
   MpiPretence pretence_;
