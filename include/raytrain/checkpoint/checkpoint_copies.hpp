@@ -27,14 +27,15 @@ class CheckpointCopies {
   /// That one will never be committed.
   void drop(CheckpointOrdinal checkpoint);
 
-  /// As the controller tells of one: when it is committed, the one before and what there is of earlier ones is let go
-  /// of; else that one is dropped.
+  /// The controller has told what became of a checkpoint. If it is committed, it is kept in place of all earlier ones;
+  /// else it is dropped.
   void settle(CheckpointSettled const& settled);
 
   /// Lets go of all that are yet to be committed: the attempt that made them is over.
   void drop_uncommitted();
 
-  /// A file of a committed one, with which the run goes on: those of any other are let go of.
+  /// Keeps a file of the committed checkpoint from which the run goes on. Files of any other committed one are let go
+  /// of.
   void add(CheckpointNumber number, std::string name, SharedBytes content);
 
   /// A file of a committed one, as it was given; none if it is not here.

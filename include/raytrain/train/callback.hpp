@@ -56,8 +56,8 @@ class Callback {
 
   /// The workers are about to be launched.
   virtual void on_start(RunInfo const&) {}
-  /// A worker has started: where, as which process, and in which attempt. Of each attempt each worker once, before its
-  /// reports; not of one that ends before.
+  /// A worker has started: where, as which process, and in which attempt. Called once for each worker of each attempt,
+  /// before its reports; not for a worker that could not start.
   virtual void on_worker_start(Started const&) {}
   /// Each report of each rank. `all`: its metrics and the automatic ones (`automatic_metric_names`).
   virtual void on_report(Report const&, Metrics const& /*all*/) {}

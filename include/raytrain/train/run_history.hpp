@@ -35,23 +35,23 @@ auto for_each_report(std::filesystem::path const& progress_file,
 /// ones of the same or a later training iteration.
 class RunHistory {
  public:
-  /// Of rank 0; beyond them the oldest are dropped.
+  /// Rank 0's that are kept in memory; of more the oldest are dropped.
   static constexpr std::size_t max_reports = 100'000;
 
   /// `all`: the report's metrics and the automatic ones.
   void add(Report report, Metrics all);
 
-  /// The user's own, of rank 0's last report until this one; empty without any.
+  /// The user's own metrics of rank 0's last report up to this training iteration; empty without any.
   [[nodiscard]] auto metrics_until(std::uint64_t training_iteration) const -> Metrics;
 
   /// Gives a result its metrics and reports; those of ranks from `Result::world_size` on are left out.
   void move_to(Result& result);
 
-  /// How many reports of each rank there are until these training iterations.
+  /// How many reports of each rank there are up to that rank's training iteration.
   [[nodiscard]] auto counts_until(std::vector<std::uint64_t> const& training_iterations) const
       -> std::vector<std::uint64_t>;
 
-  /// What of the reports until the checkpoint from which a start goes on is missing, in words; empty if nothing is.
+  /// Which of the reports before this checkpoint, from which a start goes on, are missing, in words; empty if none is.
   [[nodiscard]] auto missing_until(std::optional<Checkpoint> const& checkpoint) const -> std::string;
 
   /// Errors: as `for_each_report`.

@@ -9,7 +9,7 @@
 
 namespace raytrain::detail {
 
-/// Those of a process, as `CheckpointConfig::memory_copies` says; null if it asks for none.
+/// Where a process keeps copies, if `CheckpointConfig::memory_copies` asks for some; else null.
 [[nodiscard]] auto copies_as(CheckpointConfig const& config) -> std::shared_ptr<CheckpointCopies>;
 
 /// Where an attempt after the first goes on from a checkpoint: each file of it that is the same on every rank goes from

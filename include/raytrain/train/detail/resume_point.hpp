@@ -28,7 +28,7 @@ namespace raytrain::detail {
 /// Where it lies; empty if there is none.
 [[nodiscard]] auto location_of(CheckpointSource const& source) -> std::string;
 
-/// By which processes compare theirs: where it lies, and whose it is, or why that cannot be said.
+/// Where it lies, and of which run it is, or why that cannot be said: the text by which processes compare theirs.
 [[nodiscard]] auto source_text(CheckpointSource const& source) -> std::string;
 
 /// Where the workers of a run begin: at its own newest checkpoint that is whole, else at another run's, else at
@@ -37,12 +37,12 @@ namespace raytrain::detail {
 /// Threads: one at a time.
 class ResumePoint {
  public:
-  /// Of the run that has this store, in which earlier starts have found some checkpoints `damaged`; the other one's as
-  /// `RunConfig::resume_from_checkpoint`.
+  /// `store`: the run's own. `source`: `RunConfig::resume_from_checkpoint`. `damaged`: the run's checkpoints that
+  /// earlier starts have found so.
   ResumePoint(CheckpointStore& store, CheckpointSource source, std::set<CheckpointNumber> damaged = {})
       : store_{store}, source_{std::move(source)}, skipped_{std::move(damaged)} {}
 
-  /// Looks for it, and verifies it, but for what is `kept`.
+  /// Looks for the checkpoint, and verifies it unless it is `kept` in memory.
   ///
   /// Errors: as `CheckpointStore::newest_valid` and `verified_source`.
   void find(std::optional<CheckpointNumber> kept = std::nullopt);

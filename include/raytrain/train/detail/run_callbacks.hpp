@@ -34,7 +34,7 @@ class RunCallbacks {
     }
   }
 
-  /// Without the rules of `call`: a callback that fails while it is told of a failure would be told of that one.
+  /// Tells of a failure. What a callback throws here is warned of: as a failure it would be told of in turn.
   void tell(ErrorInfo const& error);
 
   void warn(std::string text);
