@@ -23,9 +23,9 @@
 #include <raytrain/collective/cuda/device_memory.hpp>
 #include <raytrain/collective/detail/agreement.hpp>
 #include <raytrain/collective/detail/task.hpp>
-#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/local.hpp>
 #include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/collective/waiting.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>

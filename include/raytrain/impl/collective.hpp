@@ -9,10 +9,10 @@
 #include <raytrain/collective/detail/reduce-inl.hpp>
 #include <raytrain/collective/detail/shared_file-inl.hpp>
 #include <raytrain/collective/detail/task-inl.hpp>
-#include <raytrain/collective/detail/waiting-inl.hpp>
 #include <raytrain/collective/local-inl.hpp>
 #include <raytrain/collective/shared_memory-inl.hpp>
 #include <raytrain/collective/wait_limits-inl.hpp>
+#include <raytrain/collective/waiting-inl.hpp>
 
 namespace raytrain::detail {
 

@@ -337,6 +337,11 @@ class TrainContext {
   /// What the run's preprocessor makes of rows, on this worker's cores; the rows themselves where there is none.
   [[nodiscard]] auto as_prepared(Dataset const& rows) const -> Dataset;
 
+  /// `RunConfig::collective_timeout`.
+  [[nodiscard]] auto collective_timeout() const noexcept -> std::chrono::milliseconds {
+    return run().collective_timeout;
+  }
+
   /// Workers of this process.
   [[nodiscard]] auto process_workers() const noexcept -> WorldSize { return placement().process_workers; }
 

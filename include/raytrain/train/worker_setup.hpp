@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -41,8 +42,9 @@ struct RunShared {
   DataConfig data;
   /// The datasets as the run's preprocessor makes them; null without one.
   std::shared_ptr<detail::PreparedDatasets> prepared{};
-  WorkerRange workers{};             ///< Of an elastic run.
-  std::uint32_t virtual_shards = 0;  ///< `ScalingConfig::virtual_shards`.
+  WorkerRange workers{};                           ///< Of an elastic run.
+  std::uint32_t virtual_shards = 0;                ///< `ScalingConfig::virtual_shards`.
+  std::chrono::milliseconds collective_timeout{};  ///< As in `RunConfig`.
   CheckpointConfig checkpoint_config;
   double between_failures_s = 0;                 ///< As in `Begin`.
   std::optional<Checkpoint> checkpoint;          ///< The one to go on from.

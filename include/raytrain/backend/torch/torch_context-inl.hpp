@@ -71,7 +71,11 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
                     std::make_unique<detail::UnlockingCollective>(
                         std::make_unique<detail::TimedCollective>(std::move(setup.collective), timer))}},
       unlocking_{static_cast<detail::UnlockingCollective*>(&TrainContext::collective())},
-      device_{scaling, config, setup.link, *unlocking_},
+      device_{{.scaling = scaling,
+               .exchange = config.gpu_exchange,
+               .link = setup.link,
+               .collective = *unlocking_,
+               .collective_timeout = collective_timeout()}},
       generators_{{.seed = seed(),
                    .rank = world_rank(),
                    .world_size = world_size(),

@@ -19,7 +19,7 @@
 
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/task.hpp>
-#include <raytrain/collective/detail/waiting.hpp>
+#include <raytrain/collective/waiting.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/signs_of_life.hpp>

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include <raytrain/collective/detail/task.hpp>
-#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/collective/waiting.hpp>
 #include <raytrain/core/identifiers.hpp>
 
 namespace raytrain::detail {

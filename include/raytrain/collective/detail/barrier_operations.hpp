@@ -15,7 +15,7 @@
 #include <raytrain/collective/detail/barrier.hpp>
 #include <raytrain/collective/detail/reduce.hpp>
 #include <raytrain/collective/detail/task.hpp>
-#include <raytrain/collective/detail/waiting.hpp>
+#include <raytrain/collective/waiting.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>

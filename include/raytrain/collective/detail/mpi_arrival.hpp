@@ -6,8 +6,8 @@
 #include <vector>
 
 #include <raytrain/collective/detail/mpi_library.hpp>
-#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/collective/waiting.hpp>
 #include <raytrain/core/error.hpp>
 
 namespace raytrain::detail {

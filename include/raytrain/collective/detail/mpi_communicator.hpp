@@ -11,8 +11,8 @@
 
 #include <raytrain/collective/detail/mpi_arrival.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
-#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/collective/waiting.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/usable_cores.hpp>

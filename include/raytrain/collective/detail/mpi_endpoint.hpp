@@ -20,9 +20,9 @@
 #include <raytrain/collective/detail/mpi_late_calls.hpp>
 #include <raytrain/collective/detail/mpi_library.hpp>
 #include <raytrain/collective/detail/task.hpp>
-#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/mpi_options.hpp>
 #include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/collective/waiting.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>

@@ -13,8 +13,8 @@
 #include <string>
 #include <utility>
 
-#include <raytrain/collective/detail/waiting.hpp>
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/collective/waiting.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>

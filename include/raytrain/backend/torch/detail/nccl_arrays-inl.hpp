@@ -22,6 +22,7 @@
 #include <raytrain/backend/torch/detail/tensor_over.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/collective/waiting.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -46,6 +47,7 @@ RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(Options options)
 RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary::UniqueId const& id, Options options)
     : DeviceArrays{std::move(options.through_memory), options.device},
       library_{options.library},
+      limits_{std::move(options.limits)},
       abort_token_{std::move(options.abort)} {
   try {
     connect(id);
@@ -64,13 +66,13 @@ RAYTRAIN_TORCH_INLINE auto NcclArrays::agreed_id(NcclLibrary const& library, Col
 }
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::connect(NcclLibrary::UniqueId const& id) {
-  auto const attempted = "connecting rank " + std::to_string(rank().value) + " by NCCL on " + device().str();
+  auto const what = "connecting by NCCL on " + device().str();
   NcclLibrary::Config config;
   auto const ranks = static_cast<int>(size().value);
   auto const result = library_.comm_init_rank_config(&comm_, ranks, id, static_cast<int>(rank().value), &config);
   when_aborted_.emplace(abort_token_, Abort{this});
-  library_.check(result, attempted);
-  wait_until_ready(attempted);
+  library_.check(result, on_rank(what));
+  wait_until_ready(what);
 }
 
 RAYTRAIN_TORCH_INLINE NcclArrays::~NcclArrays() {
@@ -116,29 +118,47 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::abort() noexcept {
   if (comm_ != nullptr) (void)library_.comm_abort(std::exchange(comm_, nullptr));
 }
 
-RAYTRAIN_TORCH_INLINE void NcclArrays::wait_until_ready(std::string const& attempted) {
-  constexpr int quick_looks = 64;
-  for (int looks = 0;; ++looks) {
-    {
-      std::scoped_lock const lock{mutex_};
-      if (comm_ == nullptr) throw Stopped{};
-      auto state = NcclLibrary::success;
-      library_.check(library_.comm_get_async_error(comm_, &state), attempted);
-      library_.check(state, attempted);
-      if (state != NcclLibrary::in_progress) return;
+RAYTRAIN_TORCH_INLINE auto NcclArrays::on_rank(std::string const& what) const -> std::string {
+  return what + " on rank " + std::to_string(rank().value);
+}
+
+RAYTRAIN_TORCH_INLINE auto NcclArrays::is_ready(std::string const& attempted) -> bool {
+  std::scoped_lock const lock{mutex_};
+  if (comm_ == nullptr) throw Stopped{};
+  auto state = NcclLibrary::success;
+  library_.check(library_.comm_get_async_error(comm_, &state), attempted);
+  library_.check(state, attempted);
+  return state != NcclLibrary::in_progress;
+}
+
+RAYTRAIN_TORCH_INLINE void NcclArrays::wait_until_ready(std::string const& what) {
+  auto const attempted = on_rank(what);
+  Waiting waiting{limits_};
+  Backoff backoff{CoreUse::shared};  // NCCL has threads of its own
+  for (std::chrono::nanoseconds waited{0}; !is_ready(attempted); waited = backoff.pause()) {
+    if (waiting.is_to_warn(waited)) {
+      waiting.warn([&] { return late_warning({{}, limits_.warn_after}, rank(), what); });
     }
-    if (looks >= quick_looks) std::this_thread::sleep_for(std::chrono::microseconds{50});
+    if (!waiting.is_too_long(waited)) continue;
+    this->abort();
+    late_ = late_error({{}, limits_.timeout}, rank(), what);
+    throw *late_;
   }
 }
 
 RAYTRAIN_TORCH_INLINE auto NcclArrays::duplicate() -> std::unique_ptr<Collective> {
   auto own = through_memory().duplicate();
   auto const id = agreed_id(library_, through_memory());
-  return std::unique_ptr<Collective>{new NcclArrays{
-      id, {.library = library_, .through_memory = std::move(own), .device = device(), .abort = abort_token_}}};
+  return std::unique_ptr<Collective>{new NcclArrays{id,
+                                                    {.library = library_,
+                                                     .through_memory = std::move(own),
+                                                     .device = device(),
+                                                     .limits = limits_,
+                                                     .abort = abort_token_}}};
 }
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::perform(Task const& task) {
+  if (late_) throw *late_;
   auto const operation = task.call.operation;
   auto const is_through_memory =
       operation == Operation::gather || operation == Operation::scatter || operation == Operation::all_gatherv ||
@@ -153,7 +173,8 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::perform(Task const& task) {
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::work(Task const& task, void* stream) {
   auto const& call = task.call;
-  auto const attempted = to_string(call) + " on rank " + std::to_string(rank().value);
+  auto const what = to_string(call);
+  auto const attempted = on_rank(what);
   auto const bytes = call.count * size_bytes(call.element);
   auto const in_nccl = [&](auto const& enqueue) {
     {
@@ -161,7 +182,7 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::work(Task const& task, void* stream) {
       if (comm_ == nullptr) throw Stopped{};
       library_.check(enqueue(), attempted);
     }
-    wait_until_ready(attempted);
+    wait_until_ready(what);
   };
   auto const copy = [&](auto const& function, auto... root) {
     in_nccl([&] {

@@ -14,6 +14,8 @@
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
 #include <raytrain/backend/torch/detail/nccl_library.hpp>
 #include <raytrain/collective/collective.hpp>
+#include <raytrain/collective/wait_limits.hpp>
+#include <raytrain/core/error.hpp>
 
 namespace raytrain::detail {
 
@@ -28,7 +30,8 @@ inline constexpr bool tells_native_streams = TellsNativeStream<c10::Stream>;
 ///
 /// The ranks agree on a call by the collective through CPU memory first, so that NCCL never waits for a rank that does
 /// something else; the worker's thread does not wait for the GPU. When the worker is to end at once, the communicator
-/// is aborted by whoever says so: then what waits for the GPU goes on.
+/// is aborted by whoever says so: then what waits for the GPU goes on. It is aborted, too, when a wait on the CPU for
+/// what NCCL has begun, as for a peer to connect, has taken as long as the limits say.
 ///
 /// Sums, averages and products of float and double are added in an order that follows the topology, the same on every
 /// rank. What NCCL rounds otherwise than `Collective` promises is gathered, and reduced in rank order; gather, scatter
@@ -41,10 +44,12 @@ class NcclArrays final : public DeviceArrays {
     NcclLibrary const& library;
     std::shared_ptr<Collective> through_memory;
     at::Device device;
+    WaitLimits limits{};      ///< For each operation, and for connecting. NCCL names nobody who is late.
     std::stop_token abort{};  ///< When the worker is to end at its next wait.
   };
 
-  /// A group operation. Errors: `backend` when NCCL reports an error, as for two ranks with one GPU.
+  /// A group operation. Errors: `backend` when NCCL reports an error, as for two ranks with one GPU; `timed_out`, as
+  ///         every operation, which every later one says again.
   explicit NcclArrays(Options options);
   ~NcclArrays() override;
 
@@ -62,8 +67,11 @@ class NcclArrays final : public DeviceArrays {
   [[nodiscard]] static auto agreed_id(NcclLibrary const& library, Collective& by) -> NcclLibrary::UniqueId;
 
   void connect(NcclLibrary::UniqueId const& id);
-  /// Returns when NCCL's last call is no longer in progress on the CPU.
-  void wait_until_ready(std::string const& attempted);
+  /// "... on rank 0".
+  [[nodiscard]] auto on_rank(std::string const& what) const -> std::string;
+  [[nodiscard]] auto is_ready(std::string const& attempted) -> bool;
+  /// Returns when NCCL's last call is no longer in progress on the CPU. `what` is what this rank waits in.
+  void wait_until_ready(std::string const& what);
   void work(Task const& task, void* stream);
   [[nodiscard]] auto result_of(NcclLibrary::Reduction const& native, Task const& task, void* stream) -> int;
   /// Returns when what is on the current stream is over, and what other ranks may still fetch from this one is let go;
@@ -72,6 +80,8 @@ class NcclArrays final : public DeviceArrays {
   void abort() noexcept;
 
   NcclLibrary const& library_;
+  WaitLimits limits_;
+  std::optional<Error> late_;  ///< Why nothing can be exchanged any more.
   std::stop_token abort_token_;
   std::mutex mutex_;  ///< Of the communicator.
   NcclLibrary::Comm comm_ = nullptr;

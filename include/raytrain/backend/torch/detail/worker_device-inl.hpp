@@ -33,6 +33,7 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/worker_link.hpp>
+#include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {
 
@@ -133,7 +134,9 @@ RAYTRAIN_TORCH_INLINE auto gpu_name(int index) -> std::optional<std::string> {
   return name;
 }
 
-RAYTRAIN_TORCH_INLINE auto WorkerDevice::arrays_by(GpuExchange way, WorkerLink& link) -> std::unique_ptr<DeviceArrays> {
+RAYTRAIN_TORCH_INLINE auto WorkerDevice::make_arrays(Options const& options) -> std::unique_ptr<DeviceArrays> {
+  auto& link = options.link;
+  auto way = options.exchange;
   auto const& placement = link.placement();
   auto const workers = placement.world_size;
   auto const shares_one = share_.workers == workers.value && placement.process_workers == workers;
@@ -164,15 +167,18 @@ RAYTRAIN_TORCH_INLINE auto WorkerDevice::arrays_by(GpuExchange way, WorkerLink& 
   if (way == GpuExchange::shared_device)
     return std::make_unique<SharedDeviceArrays>(std::move(through_memory), device());
   if (way == GpuExchange::cpu) return std::make_unique<ArraysThroughMemory>(std::move(through_memory), device());
-  return std::make_unique<NcclArrays>(NcclArrays::Options{
-      .library = *nccl, .through_memory = std::move(through_memory), .device = device(), .abort = link.aborted()});
+  return std::make_unique<NcclArrays>(
+      NcclArrays::Options{.library = *nccl,
+                          .through_memory = std::move(through_memory),
+                          .device = device(),
+                          .limits = {.timeout = options.collective_timeout,
+                                     .on_warning = [&link](std::string const& text) { link.send(Warning{text}); }},
+                          .abort = link.aborted()});
 }
 
-RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config,
-                                                 WorkerLink& link, Collective& collective)
-    : collective_{collective} {
-  if (!scaling.use_gpu) return;
-  choose(scaling, link.placement());
+RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(Options const& options) : collective_{options.collective} {
+  if (!options.scaling.use_gpu) return;
+  choose(options.scaling, options.link.placement());
   if (type_ != at::kCPU) {
     c10::impl::VirtualGuardImpl const guard{type_};
     former_device_ = guard.exchangeDevice(device());
@@ -180,7 +186,7 @@ RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(ScalingConfig const& scaling, T
     run_backwards_here(true);
   }
   try {
-    arrays_ = arrays_by(config.gpu_exchange, link);
+    arrays_ = make_arrays(options);
   } catch (...) {
     leave();
     throw;

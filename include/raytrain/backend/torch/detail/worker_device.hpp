@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -57,11 +58,19 @@ void check_devices(ScalingConfig const& scaling);
 /// Threads: the worker's, which makes and destroys it.
 class WorkerDevice {
  public:
+  struct Options {
+    ScalingConfig const& scaling;
+    GpuExchange exchange = GpuExchange::automatic;
+    WorkerLink& link;
+    Collective& collective;
+    std::chrono::milliseconds collective_timeout{};  ///< As in `RunConfig`.
+  };
+
   /// A group operation with GPUs.
   ///
   /// Errors: as `share_devices`, on all ranks of the host; `invalid_config` for a GPU of another name than
   ///         `ScalingConfig::accelerator_type`.
-  WorkerDevice(ScalingConfig const& scaling, TorchConfig const& config, WorkerLink& link, Collective& collective);
+  explicit WorkerDevice(Options const& options);
   WorkerDevice(WorkerDevice const&) = delete;
   auto operator=(WorkerDevice const&) -> WorkerDevice& = delete;
   ~WorkerDevice();
@@ -87,7 +96,7 @@ class WorkerDevice {
  private:
   void choose(ScalingConfig const& scaling, Placement const& placement);
   /// A group operation. Errors: `invalid_config` for a way that these workers cannot go.
-  [[nodiscard]] auto arrays_by(GpuExchange way, WorkerLink& link) -> std::unique_ptr<DeviceArrays>;
+  [[nodiscard]] auto make_arrays(Options const& options) -> std::unique_ptr<DeviceArrays>;
   void leave() noexcept;
   [[nodiscard]] auto index_of(std::size_t i) const noexcept -> at::Device {
     return type_ == at::kCPU ? at::kCPU : at::Device{type_, static_cast<at::DeviceIndex>(share_.devices[i])};

@@ -120,5 +120,5 @@ struct LateRanks {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED
-#include <raytrain/collective/detail/waiting-inl.hpp>
+#include <raytrain/collective/waiting-inl.hpp>
 #endif

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include <raytrain/collective/detail/waiting.hpp>
+#include <raytrain/collective/waiting.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
