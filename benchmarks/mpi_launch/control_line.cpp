@@ -26,6 +26,7 @@
 #include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/control_client.hpp>
 #include <raytrain/launch/control_server.hpp>
+#include <raytrain/launch/message_sink.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/codec.hpp>
@@ -110,6 +111,11 @@ void control(bool tcp, int to_workers, std::vector<RawPair> const& pairs) {
 }
 
 // The workers' process ------------------------------------------------------------------------------------------------
+
+/// Takes no messages.
+class Nobody final : public MessageSink {
+  auto send(WorkerMessage) -> bool override { return false; }
+};
 
 /// One worker's end of both lines.
 class Worker {
@@ -214,7 +220,8 @@ class Worker {
 
   Rank rank_;
   int raw_;
-  WorkerLink link_{Placement{}, nullptr};
+  Nobody nobody_;  // the client has what the worker sends
+  WorkerLink link_{Placement{}, nobody_};
   std::uint64_t iteration_ = 0;
   CheckpointOrdinal asked_{};
   std::uint64_t answered_ = 0;  ///< The client's thread only.

@@ -14,6 +14,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/core/signs_of_life.hpp>
+#include <raytrain/launch/message_sink.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -54,14 +55,15 @@ class Looked {
 };
 
 // What workers have sent.
-class Sent {
+class Sent final : public MessageSink {
  public:
-  void add(WorkerMessage message) {
+  auto send(WorkerMessage message) -> bool override {
     {
       std::scoped_lock const lock{mutex_};
       messages_.push_back(std::move(message));
     }
     changed_.notify_all();
+    return true;
   }
 
   template <class M>
@@ -195,9 +197,7 @@ TEST_CASE("time in waits and for checkpoints is summed up once, and other thread
 
 TEST_CASE("a worker that computes without an end says so, first as a warning, and where it is") {
   Sent sent;
-  WorkerLink link{{.world_rank = Rank{2}, .world_size = WorldSize{3}},
-                  [&](WorkerMessage message) { sent.add(std::move(message)); },
-                  Attempt{4}};
+  WorkerLink link{{.world_rank = Rank{2}, .world_size = WorldSize{3}}, sent, Attempt{4}};
   HangWatch watch{milliseconds{2000}};
   std::atomic<bool> ending = false;
   std::thread worker{[&] {
@@ -230,7 +230,7 @@ namespace {
 template <class M>
 auto sent_while(Activity activity) -> M {
   Sent sent;
-  WorkerLink link{{}, [&](WorkerMessage message) { sent.add(std::move(message)); }};
+  WorkerLink link{{}, sent};
   HangWatch watch{milliseconds{500}};
   std::mutex mutex;
   std::condition_variable changed;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <future>
 #include <iterator>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/message/message.hpp>
 
+#include "../support/function_queue.hpp"
 #include "../support/temporary_folder.hpp"
 
 using namespace raytrain;
@@ -54,17 +56,10 @@ class Jobs {
       std::atomic<bool> is_over{false};
     };
     auto const end = std::make_shared<End>();  // the job may say more later
-    auto const take = [end](WorkerMessage const& message) {
+    auto& queue = queues_.emplace_back([end](WorkerMessage const& message) {
       if (std::holds_alternative<Failed>(message) && !end->is_over.exchange(true)) end->promise.set_value();
-    };
-    WorkerLaunch what;
-    what.sink = {.send = take,
-                 .try_send =
-                     [take](WorkerMessage& message) {
-                       take(message);
-                       return true;
-                     },
-                 .push = take};
+    });
+    WorkerLaunch what{.main = {}, .queue = queue};
     what.begin.attempt = Attempt{++attempt_};
     what.begin.run_path = folder_.path().string();
     supervisor_->launch(std::move(what));
@@ -76,6 +71,7 @@ class Jobs {
   [[nodiscard]] auto path(std::string const& name) const -> std::string { return (folder_.path() / name).string(); }
 
   TemporaryFolder folder_;
+  std::list<FunctionQueue> queues_;
   std::optional<RankSupervisor> supervisor_;
   std::uint64_t attempt_ = 0;
 };

@@ -23,6 +23,8 @@
 #include <raytrain/core/usable_cores.hpp>
 #include <raytrain/launch/host.hpp>
 
+#include "../support/function_queue.hpp"
+
 namespace {
 
 using namespace raytrain;
@@ -30,13 +32,10 @@ using namespace raytrain;
 struct Inbox {
   std::mutex mutex;
   std::vector<WorkerMessage> messages;
-
-  auto sink() -> MessageSink {
-    return {[this](WorkerMessage message) {
-      std::lock_guard const lock{mutex};
-      messages.push_back(std::move(message));
-    }};
-  }
+  FunctionQueue queue{[this](WorkerMessage message) {
+    std::lock_guard const lock{mutex};
+    messages.push_back(std::move(message));
+  }};
 };
 
 }  // namespace
@@ -54,7 +53,7 @@ TEST_CASE("every worker runs once, on a thread of its own that is named after it
                      threads.insert(std::this_thread::get_id());
                      names.insert(name);
                    },
-                   inbox.sink()});
+                   inbox.queue});
   launcher.join();
   CHECK(threads.size() == 3);
   CHECK_FALSE(threads.contains(std::this_thread::get_id()));
@@ -71,7 +70,7 @@ TEST_CASE("workers of one process are placed on one node, and share its cores eq
                      std::lock_guard const lock{mutex};
                      placements.push_back(worker.link.placement());
                    },
-                   inbox.sink()});
+                   inbox.queue});
   launcher.join();
   REQUIRE(placements.size() == 2);
   std::uint32_t ranks = 0;
@@ -94,7 +93,7 @@ TEST_CASE("a pinned worker runs on as many cores as it may use, and an unpinned 
                             raytrain::local_collectives};
     Inbox inbox;
     std::vector<int> allowed;
-    launcher.launch({[&](Worker const&) { allowed = usable_cores(); }, inbox.sink()});
+    launcher.launch({[&](Worker const&) { allowed = usable_cores(); }, inbox.queue});
     launcher.join();
     CHECK(allowed == (pin ? std::vector{cores.front()} : cores));
   }
@@ -108,7 +107,7 @@ TEST_CASE("a worker's messages arrive in the order in which it sent them") {
                      for (std::uint64_t i = 0; i < 500; ++i)
                        link.send(Progress{link.placement().world_rank, i, 500, ""});
                    },
-                   inbox.sink()});
+                   inbox.queue});
   launcher.join();
   REQUIRE(inbox.messages.size() == 2000);
   std::vector<std::uint64_t> next(4);
@@ -120,7 +119,7 @@ TEST_CASE("a worker's messages arrive in the order in which it sent them") {
 
 TEST_CASE("a warning is of the worker that sends it, whether it names a rank or not") {
   Inbox inbox;
-  WorkerLink link{{.world_rank = Rank{2}, .world_size = WorldSize{3}}, inbox.sink().send, Attempt{4}};
+  WorkerLink link{{.world_rank = Rank{2}, .world_size = WorldSize{3}}, inbox.queue, Attempt{4}};
   link.send(Warning{"of itself"});
   link.send(Warning{Rank{2}, "by its rank"});
   REQUIRE(inbox.messages.size() == 2);
@@ -149,7 +148,7 @@ TEST_CASE("a stop reaches every worker, and only an abort ends a wait for a comm
                        ++stopped;
                      }
                    },
-                   inbox.sink()});
+                   inbox.queue});
   launcher.tell(CheckpointSettled{CheckpointOrdinal{0}, {}});
   waiting.wait();
   launcher.tell(Stop{false});
@@ -166,7 +165,7 @@ TEST_CASE("a launcher launches again once it has joined") {
   Inbox inbox;
   std::atomic<int> runs = 0;
   for (auto i = 0; i < 3; ++i) {
-    launcher.launch({[&](Worker const&) { ++runs; }, inbox.sink()});
+    launcher.launch({[&](Worker const&) { ++runs; }, inbox.queue});
     launcher.join();
   }
   CHECK(runs == 6);
@@ -200,7 +199,7 @@ TEST_CASE("a launch that runs out of memory half way starts no worker and does n
     auto const before = ran.load();
     auto failed = false;
     try {
-      launcher.launch({main, inbox.sink()});
+      launcher.launch({main, inbox.queue});
     } catch (std::bad_alloc const&) {
       failed = true;
     }

@@ -18,6 +18,7 @@
 #include <raytrain/checkpoint/directory_store.hpp>
 #include <raytrain/testing/faulty_store.hpp>
 
+#include "../support/function_queue.hpp"
 #include "../support/temporary_folder.hpp"
 
 using raytrain::testing::TemporaryFolder;
@@ -41,7 +42,8 @@ TEST_CASE("the exception of a part that could not be written ends in the worker 
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), StartId{1}};
   BackgroundThread writer;
-  WorkerLink link{{}, [](WorkerMessage const&) { throw Refused{}; }};
+  FunctionQueue queue{[](WorkerMessage const&) { throw Refused{}; }};
+  WorkerLink link{{}, queue};
   CheckpointStager stager{{.store = store, .writer = writer, .link = link}};
   for (std::uint64_t checkpoint = 0; checkpoint < 200; ++checkpoint) {
     CAPTURE(checkpoint);
@@ -62,7 +64,8 @@ TEST_CASE("a state is copied to where the one before was, and not before that on
                              }};
   store.begin(StartId{1}, {});
   BackgroundThread writer;
-  WorkerLink link{{}, [](WorkerMessage const&) {}};
+  FunctionQueue queue;
+  WorkerLink link{{}, queue};
   CheckpointStager stager{{.store = store, .writer = writer, .link = link}};
   std::vector<std::byte const*> places;
   for (std::uint64_t checkpoint = 0; checkpoint < 4; ++checkpoint) {
@@ -90,8 +93,9 @@ TEST_CASE(
   store.begin(StartId{1}, {});
   BackgroundThread writer;
   std::vector<std::uint64_t> told;
-  WorkerLink link{
-      {}, [&](WorkerMessage const& message) { told.push_back(std::get<CheckpointRef>(message).checkpoint.value); }};
+  FunctionQueue queue{
+      [&](WorkerMessage const& message) { told.push_back(std::get<CheckpointRef>(message).checkpoint.value); }};
+  WorkerLink link{{}, queue};
   CheckpointStager stager{{.store = store, .writer = writer, .link = link}};
   std::vector<std::byte const*> places;
   auto const state = [&] {
@@ -116,7 +120,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a worker that knows of a checkpoint's commit still does when the one before is committed after it") {
-  WorkerLink link{{}, [](WorkerMessage const&) {}};
+  FunctionQueue queue;
+  WorkerLink link{{}, queue};
   link.deliver(CheckpointSettled{CheckpointOrdinal{1}, CheckpointNumber{1}});
   auto const settled = link.settled(CheckpointOrdinal{1});
   REQUIRE(settled.has_value());

@@ -22,6 +22,7 @@
 #include <raytrain/checkpoint/directory_store.hpp>
 #include <raytrain/train/checkpoint_stager.hpp>
 
+#include "../support/function_queue.hpp"
 #include "../support/watched_reads.hpp"
 #include "minimal_run.hpp"
 
@@ -210,8 +211,8 @@ TEST_CASE("a neighbour copies what rank 0 writes into the same memory in turns, 
   DirectoryStore store{folder.path(), StartId{1}};
   BackgroundThread writer;
   std::vector<CheckpointRef> told;
-  WorkerLink link{{.world_rank = Rank{1}, .world_size = WorldSize{2}},
-                  [&](WorkerMessage message) { told.push_back(std::get<CheckpointRef>(std::move(message))); }};
+  FunctionQueue queue{[&](WorkerMessage message) { told.push_back(std::get<CheckpointRef>(std::move(message))); }};
+  WorkerLink link{{.world_rank = Rank{1}, .world_size = WorldSize{2}}, queue};
   auto const copies = std::make_shared<CheckpointCopies>();
   CheckpointStager stager{
       {.store = store, .writer = writer, .link = link, .copies = {.kept = copies, .of_replicated = true}}};

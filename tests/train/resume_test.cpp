@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -24,6 +25,7 @@
 #include <raytrain/launch/thread_launcher.hpp>
 #include <raytrain/train/detail/run_driver.hpp>
 
+#include "../support/function_queue.hpp"
 #include "minimal_run.hpp"
 
 namespace {
@@ -50,13 +52,13 @@ class SpreadThreads : public Launcher {
   explicit SpreadThreads(ScalingConfig const& scaling) : threads_{scaling, raytrain::local_collectives} {}
   [[nodiscard]] auto size() const noexcept -> WorldSize override { return threads_.size(); }
   void launch(WorkerLaunch what) override {
-    what.sink.send = [send = std::move(what.sink.send)](WorkerMessage message) {
+    queue_.emplace([&queue = what.queue](WorkerMessage message) {
       if (auto* const started = std::get_if<Started>(&message)) {
         started->hostname = "node" + std::to_string(started->rank.value / 2);
       }
-      send(std::move(message));
-    };
-    threads_.launch(std::move(what));
+      queue.send(std::move(message));
+    });
+    threads_.launch({std::move(what.main), *queue_, std::move(what.limits), std::move(what.begin)});
   }
   void tell(ControllerMessage const& message) override { threads_.tell(message); }
   void join() noexcept override { threads_.join(); }
@@ -65,6 +67,7 @@ class SpreadThreads : public Launcher {
   }
 
  private:
+  std::optional<FunctionQueue> queue_;
   ThreadLauncher threads_;
 };
 

@@ -33,7 +33,7 @@ RAYTRAIN_INLINE ControlClient::ControlClient(Options options, Events events)
   thread_ = std::thread{[this] { executor_.run(serve()); }};
 }
 
-RAYTRAIN_INLINE auto ControlClient::send(WorkerMessage const& message) -> bool {
+RAYTRAIN_INLINE auto ControlClient::send(WorkerMessage message) -> bool {
   auto frame = std::make_shared<Bytes const>(encode(message));
   if (executor_.runs_here()) return outbox_.push(std::move(frame));
   return outbox_.push_when_below(options_.max_unwritten_bytes, std::move(frame));

@@ -26,6 +26,7 @@
 #include <raytrain/launch/detail/control_frames.hpp>
 #include <raytrain/launch/detail/control_outbox.hpp>
 #include <raytrain/launch/detail/handshake.hpp>
+#include <raytrain/launch/message_sink.hpp>
 #include <raytrain/launch/run_token.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -35,7 +36,7 @@ namespace raytrain {
 ///
 /// Threads: every function from any thread, but `close` and the destructor from none of the events. After the
 ///          constructor one thread of its own does all the work and calls the events; `send` writes what it can itself.
-class ControlClient {
+class ControlClient final : public MessageSink {
  public:
   struct Options {
     std::vector<std::string> addresses{};  ///< `ControlServer::addresses`; Unix sockets are tried first.
@@ -64,13 +65,13 @@ class ControlClient {
   ControlClient(Options options, Events events);
   ControlClient(ControlClient const&) = delete;
   auto operator=(ControlClient const&) -> ControlClient& = delete;
-  ~ControlClient() { close(); }
+  ~ControlClient() override { close(); }
 
   /// Waits while too much is not written; false once the connection is lost or closed, and then the message is gone.
   /// Inside an event it does not wait. Messages arrive in the order in which one thread sent them.
   ///
   /// Errors: as `encode`.
-  auto send(WorkerMessage const& message) -> bool;
+  auto send(WorkerMessage message) -> bool override;
 
   /// Writes what was sent, says goodbye, and waits until the server has read it all; at most `flush_limit`, after
   /// which the server may have lost this rank. Idempotent.

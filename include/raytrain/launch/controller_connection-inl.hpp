@@ -49,7 +49,7 @@ RAYTRAIN_INLINE void ControllerConnection::end() noexcept {
     Failed failed{std::move(error).with_origin(job_.rank(), host_name())};
     failed.process_is_spent = true;
     failed.attempt = Attempt{attempt_.load()};
-    (void)send(failed);
+    (void)sink().send(std::move(failed));
   }
   if (client_) client_->close();
   job_.end();

@@ -9,6 +9,7 @@
 
 #include <raytrain/launch/control_client.hpp>
 #include <raytrain/launch/job.hpp>
+#include <raytrain/launch/message_sink.hpp>
 #include <raytrain/launch/rank_job.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -34,8 +35,8 @@ class ControllerConnection {
   auto operator=(ControllerConnection const&) -> ControllerConnection& = delete;
   ~ControllerConnection() { end(); }
 
-  /// To the controller, from any thread; waits while much is on its way. False once the connection is gone.
-  auto send(WorkerMessage const& message) -> bool { return client_->send(message); }
+  /// Takes messages to the controller.
+  [[nodiscard]] auto sink() noexcept -> MessageSink& { return *client_; }
 
   /// The last call: ends the connection in order, and tells the controller if the run was not over.
   void end() noexcept;

@@ -11,6 +11,7 @@
 #include <raytrain/collective/wait_limits.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/launch/message_sink.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -33,19 +34,11 @@ struct Worker {
 /// What every worker runs, on its own thread. Must not throw: a failure is a `Failed` message.
 using WorkerMain = std::function<void(Worker)>;
 
-/// Takes the messages of all workers, from any thread, until `Launcher::join` has returned.
-struct MessageSink {
-  std::function<void(WorkerMessage)> send;  ///< Waits while the controller is behind.
-  /// Never waits: false while the controller is behind, and then nothing is taken.
-  std::function<bool(WorkerMessage&)> try_send = {};
-  std::function<void(WorkerMessage)> push = {};  ///< Never waits, for the few messages that nobody can keep.
-};
-
 /// What a launcher starts on every worker, and what it needs for it.
 struct WorkerLaunch {
   WorkerMain main;
-  MessageSink sink;
-  WaitLimits limits{};  ///< For the workers' collectives; `on_warning` is called from their threads, as `MessageSink`.
+  MessageQueue& queue;  ///< For the messages of all workers, until `Launcher::join` has returned.
+  WaitLimits limits{};  ///< For the workers' collectives; `on_warning` is called from their threads.
   Begin begin{};        ///< For workers in other processes.
 };
 
@@ -100,7 +93,7 @@ class Launcher {
 
   /// Starts the workers of this process and tells other processes to start theirs, `size()` in all, each on one
   /// operating system thread for its whole life; returns without waiting for any of them. Each worker's messages reach
-  /// the sink in the order in which it sent them. A worker that another process cannot start fails as a message.
+  /// the queue in the order in which it sent them. A worker that another process cannot start fails as a message.
   /// Called again for another attempt, once each worker of the one before has sent its last message or was left behind;
   /// that only where the launcher replaces processes.
   ///
@@ -110,7 +103,7 @@ class Launcher {
   /// Reaches every worker that has not ended, and never waits for one.
   virtual void tell(ControllerMessage const& message) = 0;
 
-  /// Waits until the workers of this process have ended. Nothing reaches the sink of `launch` afterwards.
+  /// Waits until the workers of this process have ended. Nothing reaches the queue of `launch` afterwards.
   virtual void join() noexcept = 0;
 
   /// These workers do not return. Where processes are replaced, theirs are killed at once, nothing is written, and

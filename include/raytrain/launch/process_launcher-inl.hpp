@@ -86,7 +86,7 @@ RAYTRAIN_INLINE void ProcessLauncher::begin_attempt(WorkerLaunch& what) {
   {
     // A notice counts in the attempt before, or in this one.
     std::scoped_lock const lock{mutex_};
-    workers_.open(std::make_shared<MessageSink const>(std::move(what.sink)), what.begin.attempt);
+    workers_.open(what.queue, what.begin.attempt);
     for (std::uint32_t rank = 0; rank < range_.most.value; ++rank) {
       auto& process = processes_[rank];
       if (process.child == nullptr || (rank < size_.value && !process.is_preempted)) continue;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -44,9 +43,8 @@ RAYTRAIN_INLINE RankLeader::~RankLeader() {
 }
 
 RAYTRAIN_INLINE void RankLeader::launch(WorkerLaunch what) {
-  auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
   auto const again = what.begin.attempt > Attempt{};
-  workers_.open(sink, what.begin.attempt);
+  workers_.open(what.queue, what.begin.attempt);
   if (again) {
     // They make the new group together.
     job_.end_worker();
@@ -54,7 +52,7 @@ RAYTRAIN_INLINE void RankLeader::launch(WorkerLaunch what) {
     tell_others(what.begin);
     job_.prepare(what.begin);
   }
-  link_.emplace(job_.placement(), sink->send, what.begin.attempt);
+  link_.emplace(job_.placement(), what.queue, what.begin.attempt);
   // The others must not begin without the worker of this process, for which they would wait.
   job_.start_worker(std::move(what.main), *link_, std::move(what.limits.on_warning));
   if (!again) tell_others(std::move(what.begin));

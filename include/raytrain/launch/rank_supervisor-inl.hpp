@@ -221,12 +221,11 @@ RAYTRAIN_INLINE auto RankSupervisor::keeps_process_of(Rank rank) -> bool {
 }
 
 RAYTRAIN_INLINE void RankSupervisor::launch(WorkerLaunch what) {
-  auto const sink = std::make_shared<MessageSink const>(std::move(what.sink));
   auto is_preempted = false;
   auto const is_spent = [&] {
     // A rank that is lost meanwhile is so in this attempt, or the job is known to be spent.
     std::scoped_lock const lock{mutex_};
-    workers_.open(sink, what.begin.attempt);
+    workers_.open(what.queue, what.begin.attempt);
     is_signalled_ = false;
     if (!job_is_spent_) loss_is_told_ = failure_is_told_ = ends_by_preemption_ = false;
     survivors_.begin(what.begin.attempt);  // of the job that is there; another one has all its ranks

@@ -82,9 +82,9 @@ RAYTRAIN_INLINE SupervisedJob::SupervisedJob(Options options, Events events)
                                      .heartbeat_interval = detail::WorkerStart::heartbeat_interval,
                                      .suspended_limit = 2 * detail::WorkerStart::heartbeat_interval},
               ControlServer::Events{
-                  .on_message = [this](Rank rank, WorkerMessage& message) { return events_.on_message(rank, message); },
+                  .on_message = events_.on_message,
                   .on_lost = [this](Rank rank, ControlServer::LostConnection const& lost) { disconnected(rank, lost); },
-                  .on_stranger = [this](std::string text) { events_.on_stranger(std::move(text)); },
+                  .on_stranger = events_.on_stranger,
                   .is_suspended = [this](Rank rank) { return is_suspended(rank); },
                   .is_own = events_.is_own,
                   .on_connected = [this](Rank rank, ::pid_t pid) { connected(rank, pid); }}} {

@@ -46,7 +46,7 @@ RAYTRAIN_INLINE void ThreadLauncher::launch(WorkerLaunch what) {
                               .process_workers = size_,
                               .cpus = cores_.cpus(),
                               .host_cpus = static_cast<int>(cores_.cores().size())};
-    links_.push_back(std::make_unique<WorkerLink>(placement, what.sink.send, what.begin.attempt));
+    links_.push_back(std::make_unique<WorkerLink>(placement, what.queue, what.begin.attempt));
   }
   // Nobody runs before all threads exist, so that a thread that cannot be made leaves no worker behind.
   auto const latch = std::make_shared<StartLatch>();

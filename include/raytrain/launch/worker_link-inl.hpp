@@ -24,7 +24,7 @@ RAYTRAIN_INLINE void WorkerLink::send(WorkerMessage message) {
   }
   std::visit([this](auto& what) { what.attempt = attempt_; }, message);
   if (auto* const warning = std::get_if<Warning>(&message)) warning->rank = placement_.world_rank;
-  send_(std::move(message));
+  (void)sink_.send(std::move(message));
 }
 
 RAYTRAIN_INLINE void WorkerLink::wait_committed(CheckpointOrdinal checkpoint) {

@@ -4,15 +4,14 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <stop_token>
-#include <utility>
 
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/signs_of_life.hpp>
+#include <raytrain/launch/message_sink.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain {
@@ -34,17 +33,16 @@ struct Placement {
 /// Threads: every function from any thread.
 class WorkerLink {
  public:
-  using Send = std::function<void(WorkerMessage)>;
-
-  WorkerLink(Placement placement, Send send, Attempt attempt = {})
-      : placement_{placement}, attempt_{attempt}, send_{std::move(send)} {}
+  /// `sink` is the controller's, and outlives the link.
+  WorkerLink(Placement placement, MessageSink& sink, Attempt attempt = {})
+      : placement_{placement}, attempt_{attempt}, sink_{sink} {}
 
   [[nodiscard]] auto placement() const noexcept -> Placement const& { return placement_; }
 
   /// In whose name the worker's messages are.
   [[nodiscard]] auto attempt() const noexcept -> Attempt { return attempt_; }
 
-  /// Waits while the controller is behind; messages arrive in the order in which one thread sent them.
+  /// In this worker's name; as `MessageSink::send`.
   ///
   /// Errors: `invalid_call` in a process that was forked from the worker's.
   void send(WorkerMessage message);
@@ -84,7 +82,7 @@ class WorkerLink {
  private:
   Placement placement_;
   Attempt attempt_;
-  Send send_;
+  MessageSink& sink_;
   std::uint32_t generation_ = detail::fork_generation();
   std::stop_source stop_;
   std::stop_source abort_;

@@ -3,12 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <vector>
 
 #include <raytrain/core/identifiers.hpp>
-#include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/message_sink.hpp>
 #include <raytrain/message/message.hpp>
 
 namespace raytrain::detail {
@@ -20,10 +19,10 @@ class RemoteWorkers {
  public:
   explicit RemoteWorkers(WorldSize size) : started_in_(size.value), ended_in_(size.value) {}
 
-  /// An attempt begins: its messages go to `sink`, and first those that were kept for it.
-  void open(std::shared_ptr<MessageSink const> sink, Attempt attempt);
+  /// An attempt begins: its messages go to `queue`, and first those that were kept for it.
+  void open(MessageQueue& queue, Attempt attempt);
 
-  /// Nothing reaches the sink afterwards.
+  /// Nothing reaches the queue afterwards.
   void close();
 
   /// False while the controller is behind, and then nothing is taken.
@@ -44,7 +43,7 @@ class RemoteWorkers {
 
  private:
   std::mutex mutex_;
-  std::shared_ptr<MessageSink const> sink_;
+  MessageQueue* queue_ = nullptr;
   bool closed_ = false;
   std::vector<WorkerMessage> kept_;
   std::atomic<std::uint64_t> attempt_ = 1;

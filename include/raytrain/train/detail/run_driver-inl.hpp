@@ -159,20 +159,16 @@ RAYTRAIN_INLINE void RunDriver::end_workers() {
   writer_.reset();
 }
 
-RAYTRAIN_INLINE auto RunDriver::sink_of_events() -> MessageSink {
-  return {[this](WorkerMessage message) { events_.send(RunEvent{std::move(message)}); },
-          [this](WorkerMessage& message) {
-            RunEvent event{std::move(message)};
-            auto const sent = events_.try_send(event);
-            if (!sent) message = std::move(std::get<WorkerMessage>(event));
-            return sent;
-          },
-          [this](WorkerMessage message) { events_.push(RunEvent{std::move(message)}); }};
+RAYTRAIN_INLINE auto RunDriver::try_send(WorkerMessage& message) -> bool {
+  RunEvent event{std::move(message)};
+  auto const sent = events_.try_send(event);
+  if (!sent) message = std::move(std::get<WorkerMessage>(event));
+  return sent;
 }
 
 RAYTRAIN_INLINE auto RunDriver::wait_limits() -> WaitLimits {
   return {.timeout = plan_.fit.run.collective_timeout,
-          .on_warning = [this](std::string const& text) { events_.send(RunEvent{WorkerMessage{Warning{text}}}); }};
+          .on_warning = [this](std::string const& text) { send(Warning{text}); }};
 }
 
 RAYTRAIN_INLINE auto RunDriver::duration_of(ArmGrace::Grace grace) const -> std::chrono::milliseconds {
@@ -257,7 +253,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
   auto const main = [shared, training = plan_.fit.training](Worker worker) {
     run_worker(std::move(worker), shared, training);
   };
-  launcher_.launch({.main = main, .sink = sink_of_events(), .limits = wait_limits(), .begin = std::move(begin)});
+  launcher_.launch({.main = main, .queue = *this, .limits = wait_limits(), .begin = std::move(begin)});
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
@@ -276,7 +272,7 @@ RAYTRAIN_INLINE void RunDriver::look_for_room() {
     // Seen twice, since a file may have been half written.
     if (std::exchange(room_seen_, room) == room) events_.push(RunEvent{RoomChanged{room.workers, room.moves}});
   } catch (...) {
-    events_.push(RunEvent{WorkerMessage{Warning{"looking for hosts: " + current_error().text()}}});
+    push(Warning{"looking for hosts: " + current_error().text()});
   }
   looks_for_room_ = false;
 }

@@ -37,6 +37,7 @@
 #include <raytrain/launch/hang_watch.hpp>
 #include <raytrain/launch/host.hpp>
 #include <raytrain/launch/launcher.hpp>
+#include <raytrain/launch/message_sink.hpp>
 #include <raytrain/message/message.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/train/append_file.hpp>
@@ -58,7 +59,7 @@ namespace raytrain::detail {
 /// out its actions. One object per `fit()`.
 ///
 /// Threads: the caller's of `fit()`, on which the executor runs until the last worker has ended.
-class RunDriver {
+class RunDriver final : private MessageQueue {
  public:
   struct Plan {
     FitPlan const& fit;
@@ -97,7 +98,9 @@ class RunDriver {
 
   void end_workers();
 
-  [[nodiscard]] auto sink_of_events() -> MessageSink;
+  auto send(WorkerMessage message) -> bool override { return events_.send(RunEvent{std::move(message)}); }
+  auto try_send(WorkerMessage& message) -> bool override;
+  void push(WorkerMessage message) override { events_.push(RunEvent{std::move(message)}); }
 
   [[nodiscard]] auto wait_limits() -> WaitLimits;
 

@@ -96,7 +96,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(DeleteCheckpoint const& action) {
       store_.remove(number);
     } catch (...) {
       // Without waiting for room: at the end of a run nobody takes events before all of them are here.
-      events_.push(RunEvent{WorkerMessage{Warning{current_error().text()}}});
+      push(Warning{current_error().text()});
     }
   });
 }
@@ -107,7 +107,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(DiscardCheckpoint const& action) {
       plan_.directory.check_in_place();
       store_.discard(checkpoint);
     } catch (...) {
-      events_.push(RunEvent{WorkerMessage{Warning{current_error().text()}}});
+      push(Warning{current_error().text()});
     }
   });
 }

@@ -101,11 +101,11 @@ RAYTRAIN_INLINE void RunFollower::take(Event& event) {
     return;
   }
   if (auto const* const request = std::get_if<StopRequest>(&event)) {
-    (void)connection_->send(*request);  // this process was asked
+    (void)connection_->sink().send(*request);  // this process was asked
     return;
   }
   if (std::holds_alternative<Preempted>(event)) {
-    (void)connection_->send(Preempted{job_.rank(), link_->attempt()});
+    (void)connection_->sink().send(Preempted{job_.rank(), link_->attempt()});
     return;
   }
   std::visit([this](auto& what) { on(what); }, std::get<ControllerMessage>(event));
@@ -117,7 +117,7 @@ RAYTRAIN_INLINE void RunFollower::on(Begin& begin) {
   } catch (...) {
     Failed failed{current_error().with_origin(job_.rank(), this_host().hostname)};
     failed.attempt = begin.attempt;
-    (void)connection_->send(failed);
+    (void)connection_->sink().send(std::move(failed));
   }
 }
 
@@ -127,8 +127,7 @@ RAYTRAIN_INLINE void RunFollower::on(Stop const& stop) {
 }
 
 RAYTRAIN_INLINE void RunFollower::connect_worker(Attempt attempt) {
-  link_.emplace(
-      job_.placement(), [this](WorkerMessage message) { (void)connection_->send(message); }, attempt);
+  link_.emplace(job_.placement(), connection_->sink(), attempt);
 }
 
 RAYTRAIN_INLINE void RunFollower::open_run(Begin const& begin) {
