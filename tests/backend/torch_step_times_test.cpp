@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <raytrain/collective/local.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/clock.hpp>
 
 #include "torch_run.hpp"
@@ -54,6 +55,23 @@ struct Timed {
   std::shared_ptr<StepTimer> timer = std::make_shared<StepTimer>(clock);
   torch::nn::Linear model{1, 1};
   TorchShard shard;
+};
+
+/// What it starts is over once somebody has waited for it.
+class Deferred final : public WrappedCollective {
+ public:
+  Deferred(Collective& inside, bool& is_over) : WrappedCollective{inside}, is_over_{is_over} {}
+
+  [[nodiscard]] auto start(Task const&) -> Pending override { return Pending{std::make_unique<Work>(is_over_)}; }
+
+ private:
+  struct Work final : Pending::Work {
+    explicit Work(bool& is_over_) : is_over{is_over_} {}
+    void wait() override { is_over = true; }
+    bool& is_over;
+  };
+
+  bool& is_over_;
 };
 
 struct TimedEpoch {
@@ -105,6 +123,20 @@ auto times_of_run(int workers, int virtual_shards = 0, int accumulate = 1) -> st
 }
 
 }  // namespace
+
+TEST_CASE(
+    "a worker computes while an operation goes on that it has started, and exchanges only in its start and wait") {
+  LocalCollective inside{std::make_shared<LocalGroup>(WorldSize{1}), Rank{0}};
+  auto is_over = false;
+  ReadingClock const clock;
+  auto const timer = std::make_shared<StepTimer>(clock);
+  raytrain::detail::TimedCollective timed{std::make_unique<Deferred>(inside, is_over), timer};
+  auto started = timed.start({});
+  CHECK_FALSE(is_over);
+  started.wait();
+  CHECK(is_over);
+  CHECK(seconds_of(*timer) == Seconds{0, 0, 0, 2, 3});
+}
 
 TEST_CASE("each second between two changes of phase is that phase's, where nobody averages gradients") {
   Timed timed;

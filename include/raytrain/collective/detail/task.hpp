@@ -147,6 +147,9 @@ class Pending {
     }
   }
 
+  /// Whether nothing is left to wait for, as far as it is known without a look.
+  [[nodiscard]] auto is_over() const noexcept -> bool { return work_ == nullptr; }
+
   /// Errors: the operation's.
   void wait() {
     if (auto const work = std::move(work_)) work->wait();

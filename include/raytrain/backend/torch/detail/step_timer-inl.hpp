@@ -74,6 +74,21 @@ RAYTRAIN_TORCH_INLINE auto StepTimer::seconds(Phase phase) const noexcept -> dou
   return std::chrono::duration<double>{spent_[static_cast<std::size_t>(phase)]}.count();
 }
 
+RAYTRAIN_TORCH_INLINE auto TimedCollective::start(Task const& task) -> Pending {
+  struct Timed final : Pending::Work {
+    Timed(Pending begun_, std::shared_ptr<StepTimer> timer_) : begun{std::move(begun_)}, timer{std::move(timer_)} {}
+    void wait() override {
+      InPhase const exchanges{timer.get(), StepTimer::Phase::exchange};
+      begun.wait();
+    }
+    Pending begun;
+    std::shared_ptr<StepTimer> timer;
+  };
+  InPhase const exchanges{timer_.get(), StepTimer::Phase::exchange};
+  auto begun = collective_->start(task);
+  return begun.is_over() ? Pending{} : Pending{std::make_unique<Timed>(std::move(begun), timer_)};
+}
+
 RAYTRAIN_TORCH_INLINE auto make_step_timer() -> std::shared_ptr<StepTimer> {
   static SystemClock const clock;
   return std::make_shared<StepTimer>(clock);

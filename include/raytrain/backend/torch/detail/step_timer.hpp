@@ -83,18 +83,15 @@ class InPhase {
   StepTimer::Phase next_;
 };
 
-/// A worker's collective whose operations, with the wait for other workers, are its exchange.
+/// A worker's collective whose operations, with the wait for other workers, are its exchange; of one that goes on while
+/// the worker does something else, its start and the wait for its end.
 class TimedCollective final : public WrappedCollective {
  public:
   /// `collective`: never null.
   TimedCollective(std::unique_ptr<Collective> collective, std::shared_ptr<StepTimer> timer) noexcept
       : WrappedCollective{*collective}, collective_{std::move(collective)}, timer_{std::move(timer)} {}
 
-  [[nodiscard]] auto start(Task const& task) -> Pending override {
-    InPhase const exchanges{timer_.get(), StepTimer::Phase::exchange};
-    collective_->start(task).wait();
-    return {};
-  }
+  [[nodiscard]] auto start(Task const& task) -> Pending override;
 
  private:
   std::unique_ptr<Collective> collective_;
