@@ -78,14 +78,13 @@ RAYTRAIN_TORCH_INLINE auto FlatParameters::elements(std::size_t array, std::int6
   return tensor_over(at, {end - begin}, type, parameters_.front().view.device());
 }
 
-RAYTRAIN_TORCH_INLINE auto FlatParameters::copied_gradients(std::size_t first, std::size_t last, std::int64_t begin,
-                                                            std::int64_t end) -> at::Tensor {
-  auto& array = arrays_[parameters_[first].array];
+RAYTRAIN_TORCH_INLINE auto FlatParameters::copied_gradients(Piece const& first, Piece const& last) -> at::Tensor {
+  auto& array = arrays_[parameters_[first.parameter].array];
   if (!array.gradients.defined()) {
     auto const size = array.slice * static_cast<std::int64_t>(collective_.size().value);
-    array.gradients = torch::zeros({size}, parameters_[first].view.options());
+    array.gradients = torch::zeros({size}, parameters_[first.parameter].view.options());
   }
-  for (auto i = first; i <= last; ++i) {
+  for (auto i = first.parameter; i <= last.parameter; ++i) {
     auto const& parameter = parameters_[i];
     auto gradient = parameter.tensor.grad();
     if (gradient.sizes() != parameter.view.sizes()) {
@@ -96,7 +95,7 @@ RAYTRAIN_TORCH_INLINE auto FlatParameters::copied_gradients(std::size_t first, s
     if (gradient.is_sparse()) gradient = gradient.to_dense();
     array.gradients.as_strided(parameter.view.sizes(), parameter.view.strides(), parameter.begin).copy_(gradient);
   }
-  return array.gradients.slice(0, begin, end);
+  return array.gradients.slice(0, first.begin, last.end);
 }
 
 RAYTRAIN_TORCH_INLINE void FlatParameters::take_back() {

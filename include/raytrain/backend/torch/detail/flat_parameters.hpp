@@ -76,11 +76,11 @@ class FlatParameters {
   /// Elements of an array, {end - begin}.
   [[nodiscard]] auto elements(std::size_t array, std::int64_t begin, std::int64_t end) const -> at::Tensor;
 
-  /// Gradients of the same elements, of parameters whose gradients lie elsewhere: copied, {end - begin}.
+  /// Gradients of the elements of these pieces and all between, of parameters whose gradients lie elsewhere: copied,
+  /// {last.end - first.begin}.
   ///
   /// Errors: `backend` for a gradient of another shape than its parameter.
-  [[nodiscard]] auto copied_gradients(std::size_t first, std::size_t last, std::int64_t begin, std::int64_t end)
-      -> at::Tensor;
+  [[nodiscard]] auto copied_gradients(Piece const& first, Piece const& last) -> at::Tensor;
 
   /// Copies what the program has put in the place of a parameter's memory, which then is the array again.
   ///

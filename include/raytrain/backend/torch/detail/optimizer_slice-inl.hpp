@@ -153,8 +153,7 @@ RAYTRAIN_TORCH_INLINE auto OptimizerSlice::gradients_of(Segment const& segment) 
     if (auto gradient = single_gradient(segment); gradient.defined()) return gradient;
   }
   auto const& pieces = parameters_->pieces();
-  return parameters_->copied_gradients(pieces[segment.first].parameter, pieces[segment.last].parameter,
-                                       pieces[segment.first].begin, pieces[segment.last].end);
+  return parameters_->copied_gradients(pieces[segment.first], pieces[segment.last]);
 }
 
 RAYTRAIN_TORCH_INLINE auto OptimizerSlice::single_gradient(Segment const& segment) const -> at::Tensor {
