@@ -85,13 +85,17 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::finish() noexcept {
   SignsOfLife::During const waits{SignsOfLife::Activity::waits};
   constexpr std::chrono::seconds limit{5};  // if other ranks are lost
   constexpr std::chrono::microseconds pause{50};
+  Waiting const waiting{limits_};
+  Backoff backoff{CoreUse::shared};
   auto const is_aborted = [this] {
     std::scoped_lock const lock{mutex_};
     return comm_ == nullptr;
   };
   try {
     auto const stream = current_stream(device());
-    while (stream && !stream->query() && !is_aborted()) std::this_thread::sleep_for(pause);
+    for (std::chrono::nanoseconds waited{0}; stream && !stream->query() && !is_aborted(); waited = backoff.pause()) {
+      if (waiting.is_too_long(waited)) return;  // a kernel of NCCL's may never end
+    }
     auto state = NcclLibrary::success;
     {
       std::scoped_lock const lock{mutex_};

@@ -75,7 +75,7 @@ class NcclArrays final : public DeviceArrays {
   void work(Task const& task, void* stream);
   [[nodiscard]] auto result_of(NcclLibrary::Reduction const& native, Task const& task, void* stream) -> int;
   /// Returns when what is on the current stream is over, and what other ranks may still fetch from this one is let go;
-  /// or when it is aborted.
+  /// or when it is aborted, or the limits are over.
   void finish() noexcept;
   void abort() noexcept;
 
