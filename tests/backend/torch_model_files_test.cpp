@@ -412,6 +412,29 @@ TEST_CASE("a training's model is a new one, by its class, its arguments or a fun
                  "'dense.1.weight' is {4, 4} Float there and {3, 4} Float in this model");
 }
 
+TEST_CASE("by a checkpoint's folder a model has the bytes that were committed, and others are refused") {
+  TemporaryFolder const folder;
+  auto const result = run_in(folder.path(), {.workers = 1}, [](TorchContext& ctx) {
+    ctx.report(Epoch{0, 1.0}, save(ctx.prepare_model([] { return torch::nn::Linear{2, 3}; })));
+  });
+  auto const path = result.checkpoint().value().path();
+  auto const before = load_model<torch::nn::Linear>(path, 2, 3);
+  {
+    std::fstream file{path / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary};
+    file.seekg(-1, std::ios::end);
+    auto const byte = file.get();
+    file.seekp(-1, std::ios::end);
+    file.put(static_cast<char>(byte ^ 1));
+  }
+  torch::nn::Linear model{2, 3};
+  auto const own = copies(model->parameters());
+  check_contains(thrown_error([&] { return load_safetensors(model, path).missing; }),
+                 "file 'model.safetensors' has other bytes than were written");
+  CHECK(same_bits(copies(model->parameters()), own));
+  load_safetensors(model, path / "model.safetensors");  // as Python reads it
+  CHECK_FALSE(same_bits(copies(model->parameters()), copies(before->parameters())));
+}
+
 TEST_CASE("a module of LibTorch's own is loaded as itself") {
   TemporaryFolder const folder;
   torch::nn::Linear const linear{2, 3};

@@ -15,6 +15,7 @@
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_safetensors.hpp>
+#include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/checkpoint/whole_file.hpp>
@@ -63,6 +64,16 @@ RAYTRAIN_TORCH_INLINE auto file_of_model(std::filesystem::path const& path) -> s
               is_folder ? fmt::format("the folder has no {}", model_file) : "there is no such file",
               has_parts ? "load each of its files, with {.strict = false}"
                         : "name a file that save_safetensors, a training or Python's safetensors has written"};
+}
+
+/// Of a committed checkpoint those that were committed.
+RAYTRAIN_TORCH_INLINE auto bytes_of_model(std::filesystem::path const& path, std::filesystem::path const& file)
+    -> SharedBytes {
+  if (file != path) {
+    auto const checkpoint = Checkpoint::from_directory(path);
+    if (checkpoint.number() != CheckpointNumber{0}) return checkpoint.view(model_file);
+  }
+  return view_whole_file(file);
 }
 
 /// Leaves those of a file whose names begin so, and takes that from them.
@@ -118,7 +129,7 @@ RAYTRAIN_TORCH_INLINE auto load_safetensors(torch::nn::Module& module, std::file
                                             SafetensorsOptions const& options) -> UnmatchedTensors {
   auto const file = file_of_model(path);
   auto const attempted = "loading the model '" + file.string() + "'";
-  auto const content = view_whole_file(file);
+  auto const content = bytes_of_model(path, file);
   auto index = read_tensor_index(content.view(), attempted);
   take_prefix(index, options.prefix, attempted);
   UnmatchedTensors unmatched;

@@ -46,11 +46,13 @@ void save_safetensors(M const& model, std::filesystem::path const& file) {
 
 /// Fills a model with a file that `save_safetensors`, a training's checkpoint or Python has written: parameters and
 /// buffers of the same names, shapes and types, which stay where they lie. Of a folder, as Hugging Face's libraries
-/// write, it takes the model.safetensors in it. A name that a file lacks since it has the tensor under another one of
-/// its names (weights that two modules share) is none that is missing.
+/// write, it takes the model.safetensors in it, of a checkpoint's folder with the bytes that were committed. A name
+/// that a file lacks since it has the tensor under another one of its names (weights that two modules share) is none
+/// that is missing.
 ///
 /// Returns nothing but empty lists where `strict` is set.
-/// Errors: `not_found`; `io`; `corrupt_checkpoint` for a file that is not of that format as a whole; `backend` for
+/// Errors: `not_found`; `io`; `corrupt_checkpoint` for a file that is not of that format as a whole, or has other bytes
+///         than its checkpoint's manifest.json says; `foreign_run` for a newer raytrain's checkpoint; `backend` for
 ///         names, shapes and types that are missing, added or others, and for different tensors where the model has
 ///         one by two names, which are listed, before anything is filled. Who shortens the file meanwhile
 ///         ends the process by SIGBUS.
