@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <raytrain/backend/torch/load_model.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
@@ -203,6 +204,28 @@ TEST_CASE("an empty module holder is refused, and the message says what was atte
                    return 0;
                  }),
                  "storing a state: ");
+}
+
+TEST_CASE("a shared_ptr and a holder without a model are refused wherever one is given, and the message says where") {
+  auto const none = std::shared_ptr<Mixed>{};
+  auto const stored = [&](auto const& model) { return thrown_error([&] { return draft_of(model).files().size(); }); };
+  check_contains(stored(none), "storing a state: ");
+  torch::nn::Linear linear{2, 3};
+  Stored const checkpoint{linear};
+  check_contains(thrown_error([&] { return load_model(checkpoint.checkpoint(), [&] { return none; }); }),
+                 "there is no model in the std::shared_ptr");
+  auto const refusal = [](TrainTorch const& train) {
+    return thrown_error([&] { return run_once({.workers = 2}, train).history.size(); });
+  };
+  std::vector<std::string> const texts{
+      refusal([&](TorchContext& ctx) { (void)ctx.prepare_model([&] { return none; }); }),
+      refusal([&](TorchContext& ctx) { (void)ctx.prepare_model(none); }),
+      refusal([&](TorchContext& ctx) { (void)ctx.prepare_local_model([&] { return none; }); }),
+      refusal([&](TorchContext& ctx) { (void)ctx.prepare_model([] { return torch::nn::Linear{nullptr}; }); })};
+  for (auto const& text : texts) {
+    check_contains(text, "preparing a model: ");
+    check_contains(text, "; give one, or a function that returns one");
+  }
 }
 
 TEST_CASE("a name in a refusal has no control characters of the file") {

@@ -91,15 +91,17 @@ class TorchContext : public TrainContext {
   ///
   /// Errors: `backend` for gradients of another type than float, double, Half and BFloat16, or elsewhere; as
   ///         `ModelOptions::validate`, and `invalid_config` for an exchange with virtual shards; `invalid_call` for one
-  ///         that another model uses, and for a `SyncBatchNorm` or gradients of 16 bits with virtual shards;
-  ///         `rank_mismatch` on all ranks for options, or models, that differ between them: in names, their order,
-  ///         shapes, types, or which parameters want a gradient; `backend` for a tensor that is sparse.
+  ///         that another model uses, for a holder without a model, and for a `SyncBatchNorm` or gradients of 16 bits
+  ///         with virtual shards; `rank_mismatch` on all ranks for options, or models, that differ between them: in
+  ///         names, their order, shapes, types, or which parameters want a gradient; `backend` for a tensor that is
+  ///         sparse.
   template <TorchModuleFactory F>
   [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
     options.validate(virtual_shards());
     auto model = build(make);
-    device_.place(raytrain::module_of(model));
-    models_.train_together(raytrain::module_of(model), options);
+    auto& module = detail::module_to_prepare(model);
+    device_.place(module);
+    models_.train_together(module, options);
     return model;
   }
 
@@ -108,8 +110,9 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto prepare_model(M model, ModelOptions const& options = {}) {
     options.validate(virtual_shards());
     auto held = raytrain::hold_module([&] { return detail::as_no_local_model(std::move(model)); });
-    device_.place(raytrain::module_of(held));
-    models_.train_together(raytrain::module_of(held), options);
+    auto& module = detail::module_to_prepare(held);
+    device_.place(module);
+    models_.train_together(module, options);
     return held;
   }
 
@@ -430,8 +433,9 @@ class TorchContext : public TrainContext {
   template <class M>
   [[nodiscard]] auto to_local_model(M model) {
     auto held = detail::in_holder(std::move(model));
-    device_.place(raytrain::module_of(held));
-    auto const number = models_.train_apart(raytrain::module_of(held));
+    auto& module = detail::module_to_prepare(held);
+    device_.place(module);
+    auto const number = models_.train_apart(module);
     return LocalModel<decltype(held)>{std::move(held), world_rank(), number};
   }
 

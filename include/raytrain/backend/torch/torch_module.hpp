@@ -12,6 +12,8 @@
 
 #include <torch/torch.h>
 
+#include <raytrain/core/error.hpp>
+
 namespace raytrain {
 
 /// TorchScript as a module of LibTorch: what `torch::jit::load` returns is trained, saved and loaded as any model.
@@ -80,12 +82,13 @@ concept TorchModuleFactory =
     !TorchModule<F> && std::invocable<F&> &&
     (TorchModule<std::invoke_result_t<F&>> || std::same_as<std::invoke_result_t<F&>, torch::jit::Module>);
 
-/// The module itself. Errors: `c10::Error` for an empty holder.
+/// The module itself. Errors: `c10::Error` for an empty holder or shared_ptr.
 template <TorchModule M>
 [[nodiscard]] auto module_of(M const& model) -> torch::nn::Module& {
   if constexpr (std::derived_from<M, torch::nn::Module>) {
     return const_cast<M&>(model);  // const says nothing about a module's tensors
   } else if constexpr (detail::is_shared_module<M>) {
+    TORCH_CHECK(model != nullptr, "there is no model in the std::shared_ptr");
     return *model;
   } else {
     return *model.ptr();
@@ -104,6 +107,14 @@ template <TorchModule M>
   } else {
     return model.is_empty() ? nullptr : model.ptr().get();
   }
+}
+
+/// Errors: `invalid_call` for an empty holder.
+template <TorchModule M>
+[[nodiscard]] auto module_to_prepare(M const& model) -> torch::nn::Module& {
+  if (module_or_null(model) != nullptr) return raytrain::module_of(model);
+  throw Error{Errc::invalid_call, "preparing a model", "its holder or std::shared_ptr is empty",
+              "give one, or a function that returns one"};
 }
 
 }  // namespace detail
