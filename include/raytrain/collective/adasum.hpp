@@ -27,7 +27,8 @@ namespace raytrain {
 /// layer has a call of its own.
 ///
 /// A group operation: the same bits on every rank.
-/// Errors: as `Collective`; not finite where a gradient is not.
+/// Errors: as `Collective`; not finite where a gradient is not, or is of double and so large, with a norm above 1e154,
+///         that its square is not. Those of double below 1e-162, whose square is 0, are added.
 /// Cost:   about 3 times the bytes of a sum, in world size + log2(world size) + 1 operations.
 /// Source: S. Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021.
 template <MutableElementArray R>
