@@ -39,9 +39,8 @@ auto loss_that_goes_wrong(std::string const& what) -> XGBoostObjective {
   };
 }
 
-void train_and_store(XGBoostContext& ctx, std::filesystem::path const& folder) {
+void train_and_store(XGBoostContext& ctx, DMatrix const& train, std::filesystem::path const& folder) {
   auto const params = parameters();
-  auto const train = ctx.dmatrix("train", {.label = "target"});
   auto const valid = ctx.dmatrix("valid", {.label = "target"});
   auto booster = ctx.booster(params, {&train, &valid});
   for (int round = 0; round < params.num_boost_round; ++round) booster.update(round, train);
@@ -98,14 +97,7 @@ void train_on_blocks(XGBoostContext& ctx, std::filesystem::path const& folder, s
     say("goes wrong");
     std::ofstream{file} << "x_0,x_1,x_2,noise,target\n";
   }
-  auto params = parameters();
-  auto const train = ctx.dmatrix(blocks, {.label = "target"});
-  auto const valid = ctx.dmatrix("valid", {.label = "target"});
-  auto booster = ctx.booster(params, {&train, &valid});
-  for (int round = 0; round < params.num_boost_round; ++round) booster.update(round, train);
-  auto const evaluation = booster.evaluate(params.num_boost_round, {{"valid", &valid}});
-  store_model(folder, ctx.world_rank(), text_of(booster.to_bytes()));
-  ctx.report(Metrics{{"auc", evaluation.back().value}});
+  train_and_store(ctx, ctx.dmatrix(blocks, {.label = "target"}), folder);
 }
 
 auto fitted(std::filesystem::path const& storage, std::string const& what) -> Result {
@@ -117,7 +109,10 @@ auto fitted(std::filesystem::path const& storage, std::string const& what) -> Re
     return XGBoostTrainer{[storage, what](XGBoostContext& ctx) { train_on_blocks(ctx, storage, what); }, with}.fit();
   }
   if (what == "models") {
-    return XGBoostTrainer{[storage](XGBoostContext& ctx) { train_and_store(ctx, storage); }, with}.fit();
+    return XGBoostTrainer{
+        [storage](XGBoostContext& ctx) { train_and_store(ctx, ctx.dmatrix("train", {.label = "target"}), storage); },
+        with}
+        .fit();
   }
   auto params = parameters(what == "signal" ? 1'000'000 : 12);
   params.checkpoint_frequency = 1;
