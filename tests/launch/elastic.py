@@ -93,7 +93,8 @@ def preempted(folder):
     of_rank_0 = re.findall(r'^rank 0 of .* process (\d+)$', job.text, re.MULTILINE)
     job.expect('rank 0 has another process each time', len(set(of_rank_0)) == 3)
     told = (folder / 'r/progress.jsonl').read_text().count('"preempted_attempt"')
-    job.expect(f'progress.jsonl tells of two, not {told}', told == 2)
+    late = len(job.lines_with('when its worker had returned'))  # where the system was slow to tell of the first
+    job.expect(f'progress.jsonl and a warning tell of two, not {told} and {late}', told + late == 2 and late < 2)
 
 
 def expect_survivors(job, attempt, workers):

@@ -955,12 +955,14 @@ class RandomWalk {
     CHECK(controller_.handle(RunEvent{std::move(message)}).empty());
   }
 
-  // Its process is taken away, at once or in time. A notice that comes while nobody works is the launcher's matter.
+  // Its process is taken away, at once or in time. While nobody works the launcher replaces it, and a user is told.
   void preempt(Rank rank) {
     auto const is_late = restarting_ || (attempt_ > Attempt{1} && pick(0, 4) == 0);
     Preempted notice{rank, Attempt{attempt_.value - (is_late ? 1 : 0)}};
     if (is_late) {
-      CHECK(controller_.handle(RunEvent{WorkerMessage{notice}}).empty());
+      for (auto const& action : controller_.handle(RunEvent{WorkerMessage{notice}})) {
+        CHECK(std::holds_alternative<RecordMessage>(action));
+      }
       return;
     }
     preempted_.insert(rank);

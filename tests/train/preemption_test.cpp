@@ -62,8 +62,50 @@ TEST_CASE("workers end in order when the process of one is taken away, and go on
   auto const* const again = find<RestartWorkers>(controller.handle(finished(0, true)));
   CHECK(is_of_rank_1(again));
   CHECK(find<LaunchWorkers>(controller.handle(RunEvent{RestartDue{}})) != nullptr);
-  CHECK(controller.handle(preempted(1)).empty());  // of the attempt before
   CHECK(controller.state() == RunState::scheduling);
+}
+
+TEST_CASE("a process that is taken away when its worker has returned for a resize counts as one that was before") {
+  Controller controller{
+      WorldSize{2},
+      {.replaces_processes = true, .workers = {WorldSize{1}, WorldSize{4}, WorldSize{2}}, .room = WorldSize{4}},
+      {}};
+  start(controller, 2);
+  controller.handle(RunEvent{ResizeAsked{3, false}});
+  controller.handle(finished(1, true));
+  controller.handle(preempted(1));
+  CHECK(is_of_rank_1(find<RestartWorkers>(controller.handle(finished(0, true)))));
+}
+
+TEST_CASE("a notice that comes after all workers have returned for another attempt is told of, and stops none of it") {
+  Controller controller{
+      WorldSize{2},
+      {.replaces_processes = true, .workers = {WorldSize{1}, WorldSize{4}, WorldSize{2}}, .room = WorldSize{4}},
+      {}};
+  start(controller, 2);
+  controller.handle(RunEvent{ResizeAsked{3, false}});
+  controller.handle(finished(1, true));
+  controller.handle(finished(0, true));
+  REQUIRE(controller.state() == RunState::restarting);
+  for (auto const state : {RunState::restarting, RunState::scheduling}) {
+    CAPTURE(static_cast<int>(state));
+    if (state == RunState::scheduling) controller.handle(RunEvent{RestartDue{}});
+    auto const& told = controller.handle(preempted(1));
+    CHECK(told.size() == 1);
+    REQUIRE(find_notice<Warning>(told) != nullptr);
+    CHECK(find_notice<Warning>(told)->text ==
+          "rank 1: its process was sent a SIGTERM when its worker had returned; "
+          "another process takes its place");
+    CHECK(controller.state() == state);
+  }
+}
+
+TEST_CASE("a process that is taken away when its worker has returned from the training changes nothing") {
+  Controller controller{WorldSize{2}, policy(), {}};
+  start(controller, 2);
+  controller.handle(finished(1, false));
+  CHECK(controller.handle(preempted(1)).empty());
+  CHECK(controller.state() == RunState::running);
 }
 
 TEST_CASE("a process that is killed before it has ended in order is the same pre-emption, and the others are aborted") {

@@ -75,7 +75,8 @@ RAYTRAIN_INLINE void Controller::launch(std::uint64_t training_iteration) {
 RAYTRAIN_INLINE void Controller::on(WorkerMessage& message) {
   auto const* const failed = std::get_if<Failed>(&message);
   auto const of_no_attempt = std::holds_alternative<StopRequest>(message) || std::holds_alternative<Warning>(message) ||
-                             std::holds_alternative<PrintedLine>(message) || (failed != nullptr && !failed->error.rank);
+                             std::holds_alternative<PrintedLine>(message) ||
+                             std::holds_alternative<Preempted>(message) || (failed != nullptr && !failed->error.rank);
   if (!of_no_attempt && attempt_of(message) != attempt_) return;
   std::visit([this](auto& what) { on(what); }, message);
 }

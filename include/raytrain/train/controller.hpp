@@ -152,6 +152,7 @@ class Controller {
 
   // The attempt ends as for another number of workers.
   void on(Preempted const& preempted);
+  void tell_of_late_notice(Preempted const& preempted);
 
   [[nodiscard]] auto is_preempted(Rank rank) const -> bool;
 

@@ -39,9 +39,11 @@ RAYTRAIN_INLINE void Controller::on(CallbackStop const& stop) {
 
 RAYTRAIN_INLINE void Controller::on(Preempted const& preempted) {
   auto const rank = preempted.rank;
-  if (!policy_.replaces_processes || rank.value >= workers_.size()) return;
+  if (!policy_.replaces_processes) return;
+  if (preempted.attempt != attempt_) return tell_of_late_notice(preempted);
+  if (rank.value >= workers_.size()) return;
   auto const& worker = workers_[rank.value];
-  if (worker.ended || aborting_ || is_preempted(rank)) return;
+  if ((worker.ended && !resizing_) || aborting_ || is_preempted(rank)) return;
   ErrorInfo error{Errc::worker_failed, {}, "its process was sent a SIGTERM"};
   preemptions_.push_back(std::move(error).with_origin(rank, worker.hostname));
   if (stop_requested_ || preemptions_.size() > 1) return;  // a stop may have been meant
@@ -50,6 +52,13 @@ RAYTRAIN_INLINE void Controller::on(Preempted const& preempted) {
                         ": its process was sent a SIGTERM, so it may be taken away soon: workers end at their "
                         "next report"}});
   resize_if_due();
+}
+
+RAYTRAIN_INLINE void Controller::tell_of_late_notice(Preempted const& preempted) {
+  if (stop_requested_ || preempted.attempt.value + 1 != attempt_.value) return;
+  act(RecordMessage{Warning{preempted.rank, "rank " + std::to_string(preempted.rank.value) +
+                                                ": its process was sent a SIGTERM when its worker had returned; "
+                                                "another process takes its place"}});
 }
 
 RAYTRAIN_INLINE auto Controller::is_preempted(Rank rank) const -> bool {
