@@ -162,3 +162,49 @@ TEST_CASE(
     CHECK(told == (warning == nullptr ? std::vector<std::string>{} : std::vector{begin + warning + end}));
   }
 }
+
+TEST_CASE("a second dataset whose epoch begins anew, since restore() was not given its shard, is warned of") {
+  enum class Given { one, both, another_epoch };
+  for (auto const given : {Given::one, Given::both, Given::another_epoch}) {
+    CAPTURE(static_cast<int>(given));
+    raytrain::testing::TemporaryFolder const folder;
+    auto const rows = raytrain::Dataset::from_columns({{"x", std::vector<float>(64)}});
+    raytrain::TrainerConfig<raytrain::MpiBackend> config{
+        .scaling = {.num_workers = 2},
+        .run = {.name = "run", .storage_path = folder.path()},
+        .data = {.datasets_to_split = {"train", "beside"}},
+        .datasets = {{"train", rows}, {"beside", rows}, {"valid", rows}}};
+    auto const train = [&](raytrain::MpiContext& ctx) {
+      std::vector<double> sum(1);
+      auto shard = ctx.dataset_shard("train");
+      auto beside = ctx.dataset_shard("beside");
+      auto const epoch = ctx.restore(shard, {{"sum", sum}});
+      if (given == Given::both) (void)ctx.restore(beside);
+      auto const of_beside = given == Given::another_epoch && ctx.checkpoint() ? epoch + 1 : epoch;
+      auto batches = beside.batches({.batch_size = 4, .epoch = of_beside});
+      auto other = batches.begin();
+      for (auto const& batch : shard.batches({.batch_size = 4, .epoch = epoch})) {
+        if (batch.size() == 0 || (*other).size() == 0) continue;
+        for (auto const& looked_at : ctx.dataset_shard("valid").batches({.batch_size = 4, .epoch = epoch})) {
+          if (looked_at.size() > 0) break;
+        }
+        ++other;
+        return ctx.report(Sums{epoch, 0}, raytrain::save({{"sum", sum}}));
+      }
+    };
+    (void)raytrain::Trainer<raytrain::MpiBackend>{train, config}.fit();
+    auto const result = raytrain::Trainer<raytrain::MpiBackend>{train, config}.fit();
+    std::vector<std::string> told;
+    for (auto const& text : result.warnings) {
+      if (text.find("the checkpoint is within") != std::string::npos) told.push_back(text);
+    }
+    if (given != Given::one) {
+      CHECK(told.empty());
+      continue;
+    }
+    CHECK(told == std::vector<std::string>{
+                      "the checkpoint is within epoch 0 of dataset 'beside', of which 8 samples are done, and "
+                      "restore() was given no shard of that name: that epoch begins anew, with those samples, too; "
+                      "give it the shard of 'beside', unless the program leaves its epochs there"});
+  }
+}

@@ -77,6 +77,11 @@ RAYTRAIN_INLINE auto TakenData::farthest() const -> std::optional<ShardProgress>
   return farthest;
 }
 
+RAYTRAIN_INLINE auto TakenData::is_first_lost_position() -> bool {
+  std::lock_guard const lock{mutex_};
+  return !std::exchange(position_is_lost_, true);
+}
+
 RAYTRAIN_INLINE auto TakenData::is_between_epochs() const -> bool {
   auto const at = farthest();
   return at && at->position.samples == 0 && !at->is_within_step;

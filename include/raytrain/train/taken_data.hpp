@@ -49,6 +49,9 @@ class TakenData {
 
   [[nodiscard]] auto state() const -> State;
 
+  /// True at the first call alone: that a checkpoint's position is not gone on from is told once.
+  [[nodiscard]] auto is_first_lost_position() -> bool;
+
   /// Whether of the dataset that is trained on, and no validation's, the last batch of an epoch was taken, and none of
   /// the next one. That is the farthest of those with a pinned shard, where none has one of the split ones, and where
   /// none is split of all. Not where no batches were taken.
@@ -66,6 +69,7 @@ class TakenData {
   std::map<std::string, ShardProgressPointer> progress_;
   std::map<std::string, ShardProgressPointer> pinned_;
   std::set<std::string> split_;
+  bool position_is_lost_ = false;
 };
 
 }  // namespace raytrain

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -140,11 +139,18 @@ RAYTRAIN_INLINE auto TrainContext::followed_shard(Dataset dataset, ShardOptions 
   auto const is_divided = shard.split && run().virtual_shards == 0;
   auto const parts_before = is_divided && run().checkpoint ? run().checkpoint->world_size().value : 1U;
   auto const parts = is_divided ? world_size().value : 1U;
+  auto const is_told = shard.split && world_rank() == Rank{0} && !begins_from_other_run();
+  auto const position_before = is_told ? shard.position_before : std::nullopt;
   shard.on_batches = [taken = taken_data_, name, &link = setup_.link, before = batch_size_before(name), parts_before,
-                      parts](BatchOptions const& options, std::shared_ptr<ShardProgress const> const& progress) {
+                      parts, position_before](BatchOptions const& options, auto const& progress) {
     auto const size = static_cast<std::uint64_t>(options.batch_size.value());
     if (!taken->begin_batches(name, progress, size)) return;
     auto const within = options.start.epoch == options.epoch && options.start.samples > 0;
+    auto const begins_anew = !within && position_before && position_before->samples > 0 &&
+                             position_before->epoch == options.epoch && !taken->is_pinned(name);
+    if (begins_anew && taken->is_first_lost_position()) {
+      link.send(warning_of_position(name, *position_before, false));
+    }
     if (!within || !before) return;
     auto const is_global = options.global_batch_size.has_value();
     auto const was = *before * (is_global ? parts_before : 1);
@@ -335,16 +341,22 @@ RAYTRAIN_INLINE auto TrainContext::epoch_without_position() const -> int {
     return std::tuple{is_shared(each.first) && checkpoint()->batch_size(each.first), each.second};
   });
   if (at == positions.end() || at->second.samples == 0 || taken_data_->is_pinned(at->first)) return first;
-  if (std::exchange(warned_of_position_, true)) return first;
-  setup_.link.send(Warning{
-      world_rank(),
-      fmt::format("the checkpoint is within epoch {0} of dataset '{1}', of which {2} samples are done, and restore() "
-                  "was given no shard of that name: {3}; give it the shard of '{1}', unless the program leaves its "
-                  "epochs there",
-                  at->second.epoch, at->first, at->second.samples,
-                  first > at->second.epoch ? "the rest of that epoch is skipped"
-                                           : "that epoch begins anew, with those samples, too")});
+  auto const is_skipped = first > at->second.epoch;
+  if (taken_data_->is_first_lost_position()) {
+    setup_.link.send(warning_of_position(at->first, at->second, is_skipped));
+  }
   return first;
+}
+
+RAYTRAIN_INLINE auto TrainContext::warning_of_position(std::string const& dataset, ShardPosition const& position,
+                                                       bool is_skipped) -> Warning {
+  return {Rank{0},
+          fmt::format(
+              "the checkpoint is within epoch {0} of dataset '{1}', of which {2} samples are done, and "
+              "restore() was given no shard of that name: {3}; give it the shard of '{1}', unless the program "
+              "leaves its epochs there",
+              position.epoch, dataset, position.samples,
+              is_skipped ? "the rest of that epoch is skipped" : "that epoch begins anew, with those samples, too")};
 }
 
 RAYTRAIN_INLINE void TrainContext::keep_position_of(DatasetShard const& shard) const {

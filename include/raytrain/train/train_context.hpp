@@ -362,6 +362,10 @@ class TrainContext {
 
   [[nodiscard]] static auto copies_for(RunShared const& run, Rank rank) -> CheckpointStager::Copies;
 
+  /// `is_skipped`: the rest of the epoch is; else the epoch begins anew.
+  [[nodiscard]] static auto warning_of_position(std::string const& dataset, ShardPosition const& position,
+                                                bool is_skipped) -> Warning;
+
   [[nodiscard]] auto followed_shard(Dataset dataset, ShardOptions shard) const -> DatasetShard;
 
   // Rank 0 speaks for all.
@@ -438,7 +442,6 @@ class TrainContext {
   std::vector<std::string> not_of_identity_;          // metrics
   bool identity_checked_ = false;
   bool knew_of_stop_ = false;
-  mutable bool warned_of_position_ = false;
   bool finished_ = false;
 };
 
