@@ -92,7 +92,8 @@ TEST_CASE("workers are started again once all have ended and every commit is don
   ended.attempt = Attempt{2};
   auto const& actions = controller.handle(RunEvent{WorkerMessage{ended}});
   REQUIRE(find_notice<Warning>(actions) != nullptr);
-  CHECK(find_notice<Warning>(actions)->text == "the workers are not started again: FailureConfig::max_failures is 1");
+  CHECK(find_notice<Warning>(actions)->text ==
+        "the workers are not started again: FailureConfig::max_failures is 1; raise it where more may come");
   REQUIRE(find<FinishRun>(actions) != nullptr);
   CHECK(find<FinishRun>(actions)->state == RunState::errored);
   REQUIRE(find<FinishRun>(actions)->failures.size() == 1);
@@ -578,7 +579,9 @@ TEST_CASE("workers that do not return end a run whose processes may end, and are
   start(controller, 2);
   controller.handle(RunEvent{WorkerMessage{failure(Rank{0}, "the cause")}});
   auto const& actions = controller.handle(RunEvent{GraceOver{true}});
-  CHECK(find_notice<ErrorInfo>(actions)->text().find("did not return although it was told to") != std::string::npos);
+  CHECK(find_notice<ErrorInfo>(actions)->text() ==
+        "did not return although it was told to, and its process is ended: it computes or waits outside of raytrain; "
+        "look at stop_requested() in long work, or raise RunConfig::stop_grace");
   auto const* const finish = find<FinishRun>(actions);
   REQUIRE(finish != nullptr);
   CHECK(finish->state == RunState::errored);

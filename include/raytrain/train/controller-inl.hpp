@@ -271,7 +271,7 @@ RAYTRAIN_INLINE auto Controller::reason_to_end() const -> std::string {
            std::to_string(last_cause_->training_iteration) + " of rank " + std::to_string(last_cause_->rank->value);
   }
   if (most >= 0 && failed_ >= static_cast<std::uint32_t>(most) && !has_failed_by_damage()) {
-    return "FailureConfig::max_failures is " + std::to_string(most);
+    return "FailureConfig::max_failures is " + std::to_string(most) + "; raise it where more may come";
   }
   return {};
 }

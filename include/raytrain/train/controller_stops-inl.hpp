@@ -131,7 +131,9 @@ RAYTRAIN_INLINE void Controller::leave_behind() {
     if (failures_.empty()) {
       act(RecordMessage{Warning{"rank " + std::to_string(rank.value) + ' ' + what}});
     } else {
-      note(ErrorInfo{Errc::timed_out, {}, what}.with_origin(rank, worker.hostname));
+      ErrorInfo error{
+          Errc::timed_out, {}, what, "look at stop_requested() in long work, or raise RunConfig::stop_grace"};
+      note(std::move(error).with_origin(rank, worker.hostname));
     }
   }
 }

@@ -39,7 +39,8 @@ RAYTRAIN_INLINE auto SharedFile::create(std::size_t bytes) -> std::shared_ptr<Sh
   if (descriptor < 0) fail("memfd_create");
   auto file = std::make_shared<SharedFile>(Private{}, descriptor);
   if (!take_room(descriptor, 0, bytes)) {
-    throw Error{Errc::io, "creating shared memory", "there is no room for " + std::to_string(bytes) + " bytes"};
+    throw Error{Errc::io, "creating shared memory", "there is no room for " + std::to_string(bytes) + " bytes",
+                "free memory, or raise the limit that the job or container has"};
   }
   // Address space costs nothing: as much as the machine has memory, or what a limit allows for.
   auto capacity = static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes;
