@@ -18,6 +18,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -72,6 +73,18 @@ class BoostingContext : public TrainContext {
     throw Error{Errc::rank_mismatch, std::move(attempted),
                 fmt::format("rank {} has {}, and rank 0 has {}", other - all.begin(), *other, all.front()),
                 "give all workers the same columns"};
+  }
+
+  /// Blocks as the run's preprocessor makes them where there is one. Each shows that this worker goes on, and a stop
+  /// ends them by `Stopped`.
+  [[nodiscard]] auto prepared(MakeBlocks make_blocks) -> MakeBlocks {
+    return [this, make = std::move(make_blocks)] {
+      return make().map("prepared", [this](Dataset const& block) {
+        heartbeat();
+        if (stop_requested()) throw Stopped{};
+        return as_prepared(block);
+      });
+    };
   }
 
   /// This worker's rows of a dataset. Where a column of groups is named no group is on two workers: those that divide a

@@ -56,7 +56,7 @@ class DMatrix {
     auto const table = table_of(data, options);
     names_ = table.names();
     read_features(table, options);
-    describe_features(table.feature_types());
+    describe_features(detail::feature_types(table.is_categorical()));
     if (!options.label.empty()) set_numbers<float>("label", table.labels());
     if (!options.group.empty()) set_numbers<std::uint32_t>("group", table.group_sizes());
     if (!options.weight.empty()) {

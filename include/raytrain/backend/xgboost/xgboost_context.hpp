@@ -130,15 +130,8 @@ class XGBoostContext : public BoostingContext {
   /// Errors: as `DMatrix` of blocks; `rank_mismatch` when workers have other features; `Stopped`.
   [[nodiscard]] auto dmatrix(MakeBlocks make_blocks, DMatrixOptions options = {}, DMatrix const* reference = nullptr)
       -> DMatrix {
-    auto prepared = [this, make = std::move(make_blocks)] {
-      return make().map("prepared", [this](Dataset const& block) {
-        heartbeat();
-        if (stop_requested()) throw Stopped{};
-        return as_prepared(block);
-      });
-    };
-    auto batches =
-        std::make_unique<detail::BlockBatches>(std::move(prepared), DMatrix::roles_of_blocks(options), options.missing);
+    auto batches = std::make_unique<detail::BlockBatches>(prepared(std::move(make_blocks)),
+                                                          DMatrix::roles_of_blocks(options), options.missing);
     connect();
     if (options.threads == 0) options.threads = threads();
     if (communicator_) check_features("XGBoostContext::dmatrix(MakeBlocks)", batches->names().size(), batches->names());

@@ -129,13 +129,6 @@ class FeatureTable {
   /// Whether each feature's values are categories.
   [[nodiscard]] auto is_categorical() const noexcept -> std::vector<bool> const& { return is_categorical_; }
 
-  /// As XGBoost calls each feature's type: "c" of categories, "q" of numbers.
-  [[nodiscard]] auto feature_types() const -> std::vector<std::string> {
-    std::vector<std::string> types;
-    for (bool const categorical : is_categorical_) types.emplace_back(categorical ? "c" : "q");
-    return types;
-  }
-
   /// All features of a row side by side, as XGBoost and LightGBM read them fastest.
   template <class T>
   [[nodiscard]] auto row_major() const -> std::vector<T> {

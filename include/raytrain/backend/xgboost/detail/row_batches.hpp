@@ -36,6 +36,13 @@ inline void set_matrix_numbers(DMatrixHandle matrix, char const* field, std::spa
   xgboost_call(XGDMatrixSetInfoFromInterface(matrix, field, array.c_str()), "XGDMatrixSetInfoFromInterface");
 }
 
+/// As XGBoost calls each feature's type: "c" of categories, "q" of numbers.
+[[nodiscard]] inline auto feature_types(std::vector<bool> const& is_categorical) -> std::vector<std::string> {
+  std::vector<std::string> types;
+  for (bool const categorical : is_categorical) types.emplace_back(categorical ? "c" : "q");
+  return types;
+}
+
 /// `field`: "feature_name" or "feature_type", one for each feature.
 inline void set_matrix_texts(DMatrixHandle matrix, char const* field, std::vector<std::string> const& texts) {
   std::vector<char const*> pointers;
