@@ -8,10 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
-#include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -28,50 +25,13 @@
 
 #include "../support/temporary_folder.hpp"
 #include "../support/thrown_error.hpp"
+#include "boosting_blocks.hpp"
 #include "xgboost_run.hpp"
 
 namespace {
 
 using namespace raytrain;
 using namespace raytrain::testing;
-
-constexpr auto nan = std::numeric_limits<float>::quiet_NaN();
-
-/// Columns of several types, of which "b" lacks each fifth value where `has_gaps`; "w" is a weight, "c" a category.
-auto rows_of(std::size_t rows, bool has_gaps = true) -> Dataset {
-  std::mt19937 random{5};
-  std::normal_distribution<float> normal;
-  std::vector<float> a(rows);
-  std::vector<double> b(rows);
-  std::vector<std::int32_t> c(rows);
-  std::vector<float> w(rows);
-  std::vector<std::uint8_t> target(rows);
-  for (std::size_t row = 0; row < rows; ++row) {
-    a[row] = normal(random);
-    b[row] = normal(random);
-    c[row] = static_cast<std::int32_t>(random() % 4);
-    w[row] = static_cast<float>(1 + random() % 3);
-    target[row] = static_cast<double>(a[row]) * b[row] > 0 || c[row] == 2 ? 1 : 0;
-    if (has_gaps && row % 5 == 3) b[row] = nan;
-  }
-  return Dataset::from_columns({{"a", a}, {"b", b}, {"c", c}, {"w", w}, {"target", target}});
-}
-
-/// Blocks of these rows, each with `each` of them, and one without any behind the first.
-auto blocks_of(Dataset const& rows, std::size_t each) -> DatasetBlocks {
-  std::vector<Dataset> blocks;
-  for (std::size_t first = 0; first < rows.rows(); first += each) {
-    blocks.push_back(rows.split_at(first).second.head(each));
-    if (first == 0) blocks.push_back(rows.head(0));
-  }
-  return {"rows", [blocks, at = std::size_t{0}]() mutable -> std::optional<Dataset> {
-            return at == blocks.size() ? std::nullopt : std::optional{blocks[at++]};
-          }};
-}
-
-auto anew(Dataset const& rows, std::size_t each) -> MakeBlocks {
-  return [=] { return blocks_of(rows, each); };
-}
 
 auto bin_parameters() -> XGBoostParams {
   return {.label = "target", .objective = "binary:logistic", .max_depth = 4, .max_bin = 64};
@@ -133,118 +93,34 @@ TEST_CASE("blocks with the bins of a reference are evaluated as their values are
   CHECK(losses[0].value < 0.5);
 }
 
-TEST_CASE("one block is in memory at a time") {
-  auto const rows = rows_of(9'000);
-  auto const alive = std::make_shared<int>(0);
-  std::vector<long> seen;
-  auto const make = [&] {
-    return DatasetBlocks{
-        "counted", [&, at = std::size_t{0}]() mutable -> std::optional<Dataset> {
-          seen.push_back(alive.use_count() - 1);
-          if (at == rows.rows()) return std::nullopt;
-          std::vector<float> x(1'000);
-          std::ranges::transform(x, x.begin(), [&](float) { return static_cast<float>(at++ % 77); });
-          auto const* const bytes = reinterpret_cast<std::byte const*>(x.data());
-          std::shared_ptr<std::byte const> const first{bytes, [kept = std::move(x), held = alive](std::byte const*) {}};
-          return Dataset::from_columns({Column{{.name = "x", .type = ElementType::float32}, first, 1'000}});
-        }};
-  };
-  DMatrix const matrix{make, {}};
-  CHECK(matrix.rows() == 9'000);
-  CHECK(seen.size() >= 20);
-  CHECK(std::ranges::count(seen, 0) == static_cast<std::ptrdiff_t>(seen.size()));
-}
+/// Makes a matrix of blocks.
+void take(MakeBlocks const& make) { DMatrix{make, {.label = "target", .threads = 1}}; }
 
-/// Throws when it gives a block for the n-th time, in whichever pass over the rows.
-auto failing_at(Dataset const& rows, std::shared_ptr<int> const& left) -> MakeBlocks {
-  return [=] {
-    return DatasetBlocks{"failing", [left, blocks = blocks_of(rows, 1'000)]() mutable {
-                           if (--*left == 0) throw Error{Errc::io, "reading rows.csv", "the disk is gone"};
-                           return blocks.next();
-                         }};
-  };
+TEST_CASE("one block is in memory at a time") {
+  check_one_block_is_in_memory([](MakeBlocks const& make) { CHECK(DMatrix{make, {}}.rows() == 9'000); }, 20);
 }
 
 TEST_CASE("what a reader throws, in whichever pass over the rows, is the error that arrives") {
-  for (bool const has_gaps : {true, false}) {
-    auto const rows = rows_of(4'000, has_gaps);
-    auto const counted = std::make_shared<int>(0);
-    DMatrix const whole{failing_at(rows, counted), {.label = "target", .threads = 1}};
-    auto const calls = -*counted;
-    REQUIRE(calls >= 15);
-    for (int call = 1; call <= calls; ++call) {
-      auto const error = thrown_error([&] {
-        DMatrix{failing_at(rows, std::make_shared<int>(call)), {.label = "target", .threads = 1}};
-      });
-      CHECK_MESSAGE(error == "io: reading rows.csv: the disk is gone", call);
-    }
-  }
+  for (bool const has_gaps : {true, false}) check_error_of_reader_arrives(rows_of(4'000, has_gaps), take, 15);
 }
 
-TEST_CASE("other rows than XGBoost has seen at first are refused") {
-  auto const rows = rows_of(4'000);
-  auto const others_later = [&](Dataset const& later, std::size_t each) {
-    return thrown_error([&] {
-      DMatrix{[&, is_first = true]() mutable {
-                return std::exchange(is_first, false) ? blocks_of(rows, 1'000) : blocks_of(later, each);
-              },
-              {.label = "target"}};
-    });
-  };
-  check_contains(others_later(rows.head(3'000), 1'000), "there are 3000 rows, and more at first");
-  check_contains(others_later(rows_of(5'000), 1'000), "rows 4000 to 4999 are others than at first");
-  check_contains(others_later(rows, 500), "rows 0 to 499 are others than at first");
-  check_contains(others_later(rows_of(4'000, false), 1'000), "rows 0 to 999 are others than at first");
-  check_contains(thrown_error([&] {
-                   DMatrix{[&, is_first = true]() mutable {
-                             return DatasetBlocks{
-                                 std::exchange(is_first, false) ? "at noon" : "later",
-                                 [blocks = blocks_of(rows, 1'000)]() mutable { return blocks.next(); }};
-                           },
-                           {.label = "target"}};
-                 }),
-                 "DMatrix, reading the rows once more: their source was at noon, and is later; let the function");
-  auto const same = blocks_of(rows, 1'000);
-  check_contains(thrown_error([&] {
-                   DMatrix{[&] { return same; }, {.label = "target"}};
-                 }),
-                 "some of the blocks were taken already; make the range anew");
-}
+TEST_CASE("other rows than XGBoost has seen at first are refused") { check_other_rows_are_refused("DMatrix", take); }
 
 TEST_CASE("blocks that XGBoost cannot take are refused, with the rows that are wrong") {
+  check_bad_blocks_are_refused("DMatrix", take);
   auto const rows = rows_of(4'000);
-  auto const refused = [](MakeBlocks const& make, DMatrixOptions const& options = {.label = "target"}) {
-    return thrown_error([&] { DMatrix{make, options}; });
-  };
-  auto const then = [&](Dataset const& second) {
-    return [&, second] {
-      return DatasetBlocks{"two", [&, second, at = 0]() mutable -> std::optional<Dataset> {
-                             return ++at == 1 ? std::optional{rows} : at == 2 ? std::optional{second} : std::nullopt;
-                           }};
-    };
-  };
-  check_contains(refused([] {
-                   return DatasetBlocks{"none", [] { return std::optional<Dataset>{}; }};
-                 }),
-                 "DMatrix: there are no rows; use fewer workers or more rows");
-  check_contains(refused(anew(rows.head(0), 10)), "there are no rows");
-  check_contains(refused(then(rows.drop_columns({"b"}))),
-                 "row 4000 has the features a, c, w, and those before it have a, b, c, w; give all blocks the same");
-  auto labels = std::vector<float>(10);
-  labels[7] = nan;
-  auto const unlabelled = rows.head(10).drop_columns({"target"}).add_column({"target", labels});
-  check_contains(refused(then(unlabelled)), "DMatrix of rows 4000 to 4009: row 7 of the label column 'target' is nan");
   auto infinite = std::vector<float>(10);
   infinite[3] = std::numeric_limits<float>::infinity();
-  check_contains(refused(then(rows.head(10)
-                                  .drop_columns({"w"})
-                                  .add_column({"w", infinite})
-                                  .select_columns({"a", "b", "c", "w", "target"}))),
+  auto const endless =
+      rows.head(10).drop_columns({"w"}).add_column({"w", infinite}).select_columns({"a", "b", "c", "w", "target"});
+  check_contains(thrown_error([&] { take(two_blocks(rows, endless)); }),
                  "row 4003 of the feature 'w' is inf; write NaN where there is no value");
-  check_contains(refused(anew(rows, 100), {.label = "missing"}), "missing");
-  check_contains(refused(anew(rows, 100), {.label = "target", .group = "c"}),
+  auto const refused = [&](DMatrixOptions const& options) {
+    return thrown_error([&] { DMatrix{anew(rows, 100), options}; });
+  };
+  check_contains(refused({.label = "target", .group = "c"}),
                  "DMatrixOptions::group: is 'c', and rows that come in blocks have no groups");
-  check_contains(refused(anew(rows, 100), {.label = "target", .max_bin = 1}), "must be at least 2 (got 1)");
+  check_contains(refused({.label = "target", .max_bin = 1}), "must be at least 2 (got 1)");
 }
 
 auto config_of(TemporaryFolder const& folder, Dataset const& rows, int workers) -> TrainerConfig<XGBoostBackend> {

@@ -162,14 +162,24 @@ class LightGBMBooster {
   /// The margins of all rows for the first class, then for the next one, for `LightGBMDataset::set_initial_scores`.
   [[nodiscard]] auto margins(Dataset const& data, LightGBMDatasetOptions const& options, int threads = 0) const
       -> std::vector<double> {
-    auto const by_row = predict_exactly(data, options, {.type = PredictionType::margin, .threads = threads});
-    auto const rows = data.rows();
-    auto const count = by_row.size() / rows;
-    std::vector<double> by_class(by_row.size());
-    for (std::size_t row = 0; row < rows; ++row) {
-      for (std::size_t i = 0; i < count; ++i) by_class[i * rows + row] = by_row[row * count + i];
+    return by_class(predict_exactly(data, options, {.type = PredictionType::margin, .threads = threads}), data.rows());
+  }
+
+  /// The same of blocks, which it goes through.
+  [[nodiscard]] auto margins(detail::LightGBMBlocks& blocks, int threads = 0) const -> std::vector<double> {
+    check_names(detail::lightgbm_names(blocks.names()));
+    std::vector<double> by_row;
+    std::size_t rows = 0;
+    blocks.rewind();
+    while (blocks.next()) {
+      auto const width = static_cast<std::int32_t>(blocks.names().size());
+      auto const some = predict_values(
+          {blocks.values().data(), detail::lightgbm::float64, static_cast<std::int32_t>(blocks.rows()), width},
+          {.type = PredictionType::margin, .threads = threads});
+      by_row.insert(by_row.end(), some.begin(), some.end());
+      rows += blocks.rows();
     }
-    return by_class;
+    return by_class(std::move(by_row), rows);
   }
 
   /// The model as LightGBM's text, which has its objective and parameters. `rounds`: the first ones; 0: all.
@@ -264,22 +274,44 @@ class LightGBMBooster {
     }
   }
 
+  static auto by_class(std::vector<double> by_row, std::size_t rows) -> std::vector<double> {
+    auto const count = by_row.size() / rows;
+    if (count == 1) return by_row;
+    std::vector<double> by_class(by_row.size());
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t i = 0; i < count; ++i) by_class[i * rows + row] = by_row[row * count + i];
+    }
+    return by_class;
+  }
+
   /// Row by row, in doubles.
   [[nodiscard]] auto predict_exactly(Dataset const& data, LightGBMDatasetOptions const& options,
                                      LightGBMPrediction how) const -> std::vector<double> {
-    auto const kind = type_of(how.type);
     detail::LightGBMMatrix const matrix{data, options};
     check_names(matrix.names());
+    return predict_values({matrix.data(), matrix.type(), matrix.rows(), matrix.features()}, how);
+  }
+
+  /// Features side by side, of LightGBM's number for their type.
+  struct Table {
+    void const* values;
+    int type;
+    std::int32_t rows;
+    std::int32_t features;
+  };
+
+  [[nodiscard]] auto predict_values(Table const& table, LightGBMPrediction how) const -> std::vector<double> {
+    auto const kind = type_of(how.type);
     std::int64_t size = 0;
     detail::lightgbm_call(
-        detail::lightgbm::LGBM_BoosterCalcNumPredict(handle(), matrix.rows(), kind, 0, how.rounds, &size),
+        detail::lightgbm::LGBM_BoosterCalcNumPredict(handle(), table.rows, kind, 0, how.rounds, &size),
         "LGBM_BoosterCalcNumPredict");
     std::vector<double> values(static_cast<std::size_t>(size));
     auto const parameters = fmt::format("verbosity=0 num_threads={}", how.threads);
-    detail::lightgbm_call(detail::lightgbm::LGBM_BoosterPredictForMat(
-                              handle(), matrix.data(), matrix.type(), matrix.rows(), matrix.features(), 1, kind, 0,
-                              how.rounds, parameters.c_str(), &size, values.data()),
-                          "LGBM_BoosterPredictForMat");
+    detail::lightgbm_call(
+        detail::lightgbm::LGBM_BoosterPredictForMat(handle(), table.values, table.type, table.rows, table.features, 1,
+                                                    kind, 0, how.rounds, parameters.c_str(), &size, values.data()),
+        "LGBM_BoosterPredictForMat");
     values.resize(static_cast<std::size_t>(size));
     return values;
   }

@@ -27,6 +27,7 @@
 #include <raytrain/backend/lightgbm/lightgbm_params.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
 namespace raytrain {
@@ -62,11 +63,7 @@ class LightGBMContext : public BoostingContext {
     auto const attempted = fmt::format("LightGBMContext::dataset(\"{}\")", name);
     auto const rows = rows_of(name, params.group, attempted);
     connect();
-    LightGBMDatasetOptions const options{.label = params.label,
-                                         .weight = params.weight,
-                                         .group = params.group,
-                                         .categorical = params.categorical,
-                                         .params = parameters(params)};
+    auto const options = dataset_options(params);
     if (network_) {
       auto const names = detail::feature_table(rows, options).names();
       check_features(attempted, names.size(), names);
@@ -76,6 +73,31 @@ class LightGBMContext : public BoostingContext {
     if (auto const* const start = start_model(params)) {
       made.set_initial_scores(start->margins(rows, options, threads()));
     }
+    return made;
+  }
+
+  /// Rows of this worker's own that come block by block, of which one is in memory at a time, as the run's preprocessor
+  /// makes them where there is one:
+  ///
+  ///     auto const rows = [&] { return csv_blocks("clicks/*.csv").shard(ctx.world_rank(), ctx.world_size()); };
+  ///     auto const train = ctx.dataset(rows, {.label = "clicked", .objective = "binary"});
+  ///
+  /// A block shows that this worker goes on, and a stop ends it. To go on from a checkpoint, give the same rows to as
+  /// many workers as before: its trees split between the bins of the rows, which are then gone through once more, for
+  /// their margins. A group operation.
+  ///
+  /// Errors: as `LightGBMDataset` of blocks; `rank_mismatch` when workers have other features; as `booster` for
+  ///         parameters and the model that the training goes on from; `Stopped`.
+  [[nodiscard]] auto dataset(MakeBlocks make_blocks, LightGBMParams const& params,
+                             LightGBMDataset const* reference = nullptr) -> LightGBMDataset {
+    connect();
+    auto const options = dataset_options(params);
+    detail::LightGBMBlocks blocks{prepared(std::move(make_blocks)), LightGBMDataset::roles_of_blocks(options),
+                                  LightGBMDataset::owner};
+    if (network_) check_features("LightGBMContext::dataset(MakeBlocks)", blocks.names().size(), blocks.names());
+    LightGBMDataset made{blocks, options, reference};
+    check_log();
+    if (auto const* const start = start_model(params)) made.set_initial_scores(start->margins(blocks, threads()));
     return made;
   }
 
@@ -154,6 +176,14 @@ class LightGBMContext : public BoostingContext {
   /// A seed as LightGBM takes it.
   static auto number(std::uint64_t seed) -> std::uint64_t {
     return seed & static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max());
+  }
+
+  [[nodiscard]] auto dataset_options(LightGBMParams const& params) const -> LightGBMDatasetOptions {
+    return {.label = params.label,
+            .weight = params.weight,
+            .group = params.group,
+            .categorical = params.categorical,
+            .params = parameters(params)};
   }
 
   /// All that LightGBM is told. Equal runs give equal bits, since LightGBM does not choose by the clock how to add up.

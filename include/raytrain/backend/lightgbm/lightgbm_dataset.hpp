@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -18,10 +19,12 @@
 #include <fmt/format.h>
 
 #include <raytrain/backend/boosting/detail/feature_table.hpp>
+#include <raytrain/backend/lightgbm/detail/block_dataset.hpp>
 #include <raytrain/backend/lightgbm/detail/lightgbm_library.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 
 namespace raytrain {
 
@@ -37,6 +40,20 @@ struct LightGBMDatasetOptions {
 };
 
 namespace detail {
+
+/// Errors: `invalid_data` for more than LightGBM can count.
+inline void check_lightgbm_rows(std::size_t rows) {
+  constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
+  if (rows <= most) return;
+  throw Error{Errc::invalid_data, "LightGBMDataset",
+              fmt::format("{} rows are more than LightGBM can count, {}", rows, most), "use more workers"};
+}
+
+/// As a model has names: with '_' for a space.
+[[nodiscard]] inline auto lightgbm_names(std::vector<std::string> names) -> std::vector<std::string> {
+  for (auto& name : names) std::ranges::replace(name, ' ', '_');
+  return names;
+}
 
 /// Parameters as LightGBM reads them.
 ///
@@ -54,9 +71,12 @@ namespace detail {
   return text;
 }
 
+[[nodiscard]] inline auto roles_of(LightGBMDatasetOptions const& options) -> FeatureTable::Roles {
+  return {options.label, options.weight, options.group, options.features, options.categorical};
+}
+
 [[nodiscard]] inline auto feature_table(Dataset const& data, LightGBMDatasetOptions const& options) -> FeatureTable {
-  return {
-      data, {options.label, options.weight, options.group, options.features, options.categorical}, "LightGBMDataset"};
+  return {data, roles_of(options), "LightGBMDataset"};
 }
 
 /// The features of a dataset's rows in memory, as LightGBM reads them: as they are where they lie side by side, else
@@ -64,11 +84,7 @@ namespace detail {
 class LightGBMMatrix {
  public:
   LightGBMMatrix(Dataset const& data, LightGBMDatasetOptions const& options) : table_{feature_table(data, options)} {
-    constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
-    if (table_.rows() > most) {
-      throw Error{Errc::invalid_data, "LightGBMDataset",
-                  fmt::format("{} rows are more than LightGBM can count, {}", table_.rows(), most), "use more workers"};
-    }
+    check_lightgbm_rows(table_.rows());
     auto const columns = table_.columns();
     auto const type = columns.front().type();
     if (columns.size() == 1 && (type == ElementType::float32 || type == ElementType::float64)) {
@@ -86,12 +102,8 @@ class LightGBMMatrix {
   auto operator=(LightGBMMatrix const&) -> LightGBMMatrix& = delete;
 
   [[nodiscard]] auto table() const noexcept -> FeatureTable const& { return table_; }
-  /// As a model has them: with '_' for a space.
-  [[nodiscard]] auto names() const -> std::vector<std::string> {
-    auto names = table_.names();
-    for (auto& name : names) std::ranges::replace(name, ' ', '_');
-    return names;
-  }
+  /// As a model has them.
+  [[nodiscard]] auto names() const -> std::vector<std::string> { return lightgbm_names(table_.names()); }
   [[nodiscard]] auto data() const noexcept -> void const* { return data_; }
   [[nodiscard]] auto type() const noexcept -> int { return type_; }
   [[nodiscard]] auto rows() const noexcept -> std::int32_t { return static_cast<std::int32_t>(table_.rows()); }
@@ -127,6 +139,56 @@ class LightGBMDataset {
                            LightGBMDataset const* reference = nullptr)
       : LightGBMDataset{detail::LightGBMMatrix{data, options}, options, reference} {}
 
+  /// Rows that come block by block, of which one is in memory at a time. The dataset keeps the bins of all of them, one
+  /// byte for each value, two with a `max_bin` above 255; and the labels and weights. `make_blocks` is called three
+  /// times: to count the rows, for those in which LightGBM looks for bins, and for all values; twice with a reference.
+  /// `reference`: as above.
+  ///
+  /// Errors: as the other one for each block, with its rows; `invalid_data` for blocks whose features differ, and for
+  ///         other rows than at first; `invalid_config` for groups and for `linear_tree`; what the blocks' reader
+  ///         throws.
+  explicit LightGBMDataset(MakeBlocks make_blocks, LightGBMDatasetOptions const& options = {},
+                           LightGBMDataset const* reference = nullptr)
+      : LightGBMDataset{
+            *std::make_unique<detail::LightGBMBlocks>(std::move(make_blocks), roles_of_blocks(options), owner), options,
+            reference} {}
+
+  /// Of blocks that nothing was taken of. See `BlockRows`, which looks at the first one before.
+  LightGBMDataset(detail::LightGBMBlocks& blocks, LightGBMDatasetOptions const& options,
+                  LightGBMDataset const* reference)
+      : names_{detail::lightgbm_names(blocks.names())}, has_linear_trees_{has_linear_trees(options)} {
+    check_not_linear(options, reference);
+    detail::LightGBMLog::keep();
+    std::vector<float> weights;
+    while (blocks.next()) {
+      rows_ += blocks.rows();
+      labels_.insert(labels_.end(), blocks.labels().begin(), blocks.labels().end());
+      weights.insert(weights.end(), blocks.weights().begin(), blocks.weights().end());
+    }
+    detail::check_lightgbm_rows(rows_);
+    auto const rows = static_cast<std::int32_t>(rows_);
+    handle_ = reference != nullptr
+                  ? detail::new_dataset_with_bins_of(reference->handle(), rows)
+                  : detail::new_dataset_with_bins(blocks, rows, parameters(options, blocks.is_categorical()));
+    detail::push_blocks(blocks, handle(), options.params);
+    describe(weights, {});
+  }
+
+  /// How blocks are looked at.
+  ///
+  /// Errors: `invalid_config` for groups.
+  [[nodiscard]] static auto roles_of_blocks(LightGBMDatasetOptions const& options) -> detail::FeatureTable::Roles {
+    if (!options.group.empty()) {
+      throw Error{Errc::invalid_config, "LightGBMDatasetOptions::group",
+                  fmt::format("is '{}', and rows that come in blocks have no groups", options.group),
+                  "give a dataset, as `materialize` makes it of blocks"};
+    }
+    return detail::roles_of(options);
+  }
+
+  /// What errors name.
+  static constexpr auto owner = "LightGBMDataset";
+
   [[nodiscard]] auto handle() const noexcept -> void* { return handle_.get(); }
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
 
@@ -143,35 +205,58 @@ class LightGBMDataset {
   void set_initial_scores(std::span<double const> scores) { set_field<double>("init_score", scores); }
 
  private:
-  struct Free {
-    void operator()(void* handle) const noexcept { detail::lightgbm::LGBM_DatasetFree(handle); }
-  };
-
   LightGBMDataset(detail::LightGBMMatrix const& matrix, LightGBMDatasetOptions const& options,
                   LightGBMDataset const* reference)
-      : rows_{matrix.table().rows()}, names_{matrix.names()}, labels_{matrix.table().labels()} {
+      : rows_{matrix.table().rows()},
+        names_{matrix.names()},
+        labels_{matrix.table().labels()},
+        has_linear_trees_{has_linear_trees(options)} {
     detail::LightGBMLog::keep();
+    void* made = nullptr;
+    detail::lightgbm_call(
+        detail::lightgbm::LGBM_DatasetCreateFromMat(matrix.data(), matrix.type(), matrix.rows(), matrix.features(), 1,
+                                                    parameters(options, matrix.table().is_categorical()).c_str(),
+                                                    reference != nullptr ? reference->handle() : nullptr, &made),
+        "LGBM_DatasetCreateFromMat");
+    handle_.reset(made);
+    describe(matrix.table().weights(), matrix.table().group_sizes());
+  }
+
+  static auto parameters(LightGBMDatasetOptions const& options, std::vector<bool> const& is_categorical)
+      -> std::string {
     auto parameters = options.params;
-    auto const& is_categorical = matrix.table().is_categorical();
     std::string categorical;
     for (std::size_t i = 0; i < is_categorical.size(); ++i) {
       if (is_categorical[i]) categorical += (categorical.empty() ? "" : ",") + std::to_string(i);
     }
     if (!categorical.empty()) parameters["categorical_feature"] = categorical;
-    void* made = nullptr;
-    detail::lightgbm_call(
-        detail::lightgbm::LGBM_DatasetCreateFromMat(matrix.data(), matrix.type(), matrix.rows(), matrix.features(), 1,
-                                                    detail::lightgbm_parameters(parameters).c_str(),
-                                                    reference != nullptr ? reference->handle() : nullptr, &made),
-        "LGBM_DatasetCreateFromMat");
-    handle_.reset(made);
+    return detail::lightgbm_parameters(parameters);
+  }
+
+  static auto has_linear_trees(LightGBMDatasetOptions const& options) -> bool {
+    return std::ranges::any_of(std::array{"linear_tree", "linear_trees"}, [&](auto const* name) {
+      auto const found = options.params.find(name);
+      return found != options.params.end() && found->second != "false" && found->second != "-";
+    });
+  }
+
+  /// Linear trees need all values, of which LightGBM 4.7 loses some where batches of rows are not of one size.
+  static void check_not_linear(LightGBMDatasetOptions const& options, LightGBMDataset const* reference) {
+    if (!has_linear_trees(options) && (reference == nullptr || !reference->has_linear_trees_)) return;
+    throw Error{Errc::invalid_config, "LightGBMDatasetOptions::params",
+                "holds 'linear_tree', for which LightGBM needs all values, and of blocks it keeps the bins",
+                "leave it out, or give a dataset, as `materialize` makes it of blocks"};
+  }
+
+  /// What LightGBM is told beside the features' values. A dataset with the bins of another one may have weights and
+  /// groups of zeros, where that one has some.
+  void describe(std::vector<float> const& weights, std::vector<std::uint32_t> const& groups) {
     name_features();
-    if (!labels_.empty()) set_field<float>("label", labels_);
-    auto const weights = matrix.table().weights();
     total_weight_ = weights.empty() ? static_cast<double>(rows_) : std::accumulate(weights.begin(), weights.end(), 0.0);
-    if (!weights.empty()) set_field<float>("weight", weights);
-    auto const groups = matrix.table().group_sizes();
-    if (!groups.empty()) set_field<std::uint32_t>("group", groups);
+    if (!labels_.empty()) set_field<float>("label", labels_);
+    set_field<float>("weight", weights);
+    set_field<std::uint32_t>("group", groups);
+    set_field<double>("init_score", {});
   }
 
   void name_features() {
@@ -198,11 +283,12 @@ class LightGBMDataset {
                           fmt::format("setting LightGBM's field {}", field));
   }
 
-  std::size_t rows_;
+  std::size_t rows_ = 0;
   std::vector<std::string> names_;
   std::vector<float> labels_;
+  bool has_linear_trees_;
   double total_weight_ = 0;
-  std::unique_ptr<void, Free> handle_;
+  detail::OwnedLightGBMDataset handle_;
 };
 
 }  // namespace raytrain

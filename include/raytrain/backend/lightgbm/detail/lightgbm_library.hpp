@@ -47,6 +47,18 @@ auto LGBM_NetworkFree() -> int;
 
 auto LGBM_DatasetCreateFromMat(void const* data, int type, std::int32_t rows, std::int32_t columns, int is_row_major,
                                char const* parameters, void* reference, void** made) -> int;
+auto LGBM_GetSampleCount(std::int32_t rows, char const* parameters, int* count) -> int;
+auto LGBM_SampleIndices(std::int32_t rows, char const* parameters, void* sampled, std::int32_t* count) -> int;
+auto LGBM_DatasetCreateFromSampledColumn(double** values, int** sampled, std::int32_t columns, int const* counts,
+                                         std::int32_t sampled_rows, std::int32_t rows, std::int64_t rows_for_filter,
+                                         char const* parameters, void** made) -> int;
+auto LGBM_DatasetCreateByReference(void* reference, std::int64_t rows, void** made) -> int;
+auto LGBM_DatasetInitStreaming(void* dataset, std::int32_t has_weights, std::int32_t has_initial_scores,
+                               std::int32_t has_queries, std::int32_t classes, std::int32_t callers,
+                               std::int32_t threads_of_caller) -> int;
+auto LGBM_DatasetPushRows(void* dataset, void const* data, int type, std::int32_t rows, std::int32_t columns,
+                          std::int32_t first_row) -> int;
+auto LGBM_DatasetMarkFinished(void* dataset) -> int;
 auto LGBM_DatasetSetFeatureNames(void* dataset, char const** names, int count) -> int;
 auto LGBM_DatasetSetField(void* dataset, char const* field, void const* data, int count, int type) -> int;
 auto LGBM_DatasetFree(void* dataset) -> int;
