@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What programs that boosting_on_ranks.py starts by mpirun say, and how they go wrong where they are told to:
-//   PROGRAM STORAGE [models | throw | restart | kill | signal]
+//   PROGRAM STORAGE [models | blocks | blocks_cut | blocks_removed | blocks_empty | throw | restart | kill | signal]
 #pragma once
 
 #include <sys/socket.h>
@@ -20,9 +20,15 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include <raytrain/data/csv.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/write_csv.hpp>
 #include <raytrain/launch/job_environment.hpp>
 #include <raytrain/trainer.hpp>
 
@@ -76,6 +82,45 @@ inline void begin_round(std::string const& what) {
 // Each rank stores the model that it has itself.
 inline void store_model(std::filesystem::path const& folder, Rank rank, std::string_view model) {
   std::ofstream{folder / fmt::format("model_{}", rank.value), std::ios::binary} << model;
+}
+
+/// A file of this rank's own rows.
+template <class Context>
+auto own_file(Context& ctx, std::filesystem::path const& folder) -> std::filesystem::path {
+  auto const file = folder / fmt::format("rows_{}.csv", ctx.world_rank().value);
+  auto const rows = ctx.dataset_shard("train").part();
+  auto const x = rows.column("x").template as<float>();
+  std::vector<Column> columns;
+  for (std::size_t feature = 0; feature < 3; ++feature) {
+    std::vector<float> values;
+    for (std::size_t i = feature; i < x.size(); i += 3) values.push_back(x[i]);
+    columns.emplace_back(fmt::format("x_{}", feature), std::move(values));
+  }
+  columns.push_back(rows.column("noise"));
+  columns.push_back(rows.column("target"));
+  write_csv(Dataset::from_columns(std::move(columns)), file);
+  return file;
+}
+
+/// Blocks of a file of each rank's own. Rank 1's is cut to its first half, is removed, or has no rows, when the library
+/// goes through it for the second time.
+template <class Context>
+auto blocks_of_own_file(Context& ctx, std::filesystem::path const& folder, std::string const& what) -> MakeBlocks {
+  auto const rank = ctx.world_rank();
+  say(fmt::format("rank {}, process {}", rank.value, ::getpid()));
+  auto const file = own_file(ctx, folder);
+  if (what == "blocks_empty" && rank == Rank{1}) {
+    say("goes wrong");
+    std::ofstream{file} << "x_0,x_1,x_2,noise,target\n";
+  }
+  return [=, passes = 0]() mutable {
+    if (++passes == 2 && rank == Rank{1}) {
+      if (what != "blocks") say("goes wrong");
+      if (what == "blocks_cut") std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+      if (what == "blocks_removed") std::filesystem::remove(file);
+    }
+    return csv_blocks(file, {}, 300);
+  };
 }
 
 template <class Backend>

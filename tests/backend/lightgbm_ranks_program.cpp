@@ -16,7 +16,8 @@ namespace {
 void train_and_store(LightGBMContext& ctx, std::filesystem::path const& folder, std::string const& what) {
   LightGBMParams const params{
       .label = "target", .objective = "binary", .metric = {"auc"}, .num_leaves = 15, .num_iterations = 12};
-  auto const train = ctx.dataset("train", params);
+  auto const train = what.starts_with("blocks") ? ctx.dataset(blocks_of_own_file(ctx, folder, what), params)
+                                                : ctx.dataset("train", params);
   auto const valid = ctx.dataset("valid", params, &train);
   auto booster = ctx.booster(params, train, {{"valid", &valid}});
   while (booster.rounds() < params.num_iterations) {
@@ -24,7 +25,7 @@ void train_and_store(LightGBMContext& ctx, std::filesystem::path const& folder, 
     ctx.together([&] { booster.update(); });
     ctx.report(Metrics{{"auc", ctx.evaluate(booster).back().value}}, save(booster));
   }
-  if (what == "models") store_model(folder, ctx.world_rank(), booster.to_text());
+  if (what == "models" || what == "blocks") store_model(folder, ctx.world_rank(), booster.to_text());
 }
 
 auto fitted(std::filesystem::path const& storage, std::string const& what) -> Result {

@@ -5,10 +5,8 @@
 #include <cmath>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 
@@ -16,7 +14,6 @@
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/materialize.hpp>
-#include <raytrain/data/write_csv.hpp>
 #include <raytrain/trainer.hpp>
 
 #include "boosting_ranks.hpp"
@@ -49,23 +46,6 @@ void train_and_store(XGBoostContext& ctx, DMatrix const& train, std::filesystem:
   ctx.report(Metrics{{"auc", evaluation.back().value}});
 }
 
-/// A file of this rank's own rows.
-auto own_file(XGBoostContext& ctx, std::filesystem::path const& folder) -> std::filesystem::path {
-  auto const file = folder / fmt::format("rows_{}.csv", ctx.world_rank().value);
-  auto const rows = ctx.dataset_shard("train").part();
-  auto const x = rows.column("x").as<float>();
-  std::vector<Column> columns;
-  for (std::size_t feature = 0; feature < 3; ++feature) {
-    std::vector<float> values;
-    for (std::size_t i = feature; i < x.size(); i += 3) values.push_back(x[i]);
-    columns.emplace_back(fmt::format("x_{}", feature), std::move(values));
-  }
-  columns.push_back(rows.column("noise"));
-  columns.push_back(rows.column("target"));
-  write_csv(Dataset::from_columns(std::move(columns)), file);
-  return file;
-}
-
 /// All ranks want the rows of one file, which is cut when the first of them has read a block.
 void materialize_a_file_that_is_cut(XGBoostContext& ctx, std::filesystem::path const& folder) {
   say(fmt::format("rank {}, process {}", ctx.world_rank().value, ::getpid()));
@@ -80,33 +60,18 @@ void materialize_a_file_that_is_cut(XGBoostContext& ctx, std::filesystem::path c
   (void)materialize(folder / "rows", blocks);
 }
 
-/// Trains on the rows of a file of each rank's own. Rank 1's is cut to its first half, is removed, or has no rows, when
-/// XGBoost goes through it for the second time.
-void train_on_blocks(XGBoostContext& ctx, std::filesystem::path const& folder, std::string const& what) {
-  say(fmt::format("rank {}, process {}", ctx.world_rank().value, ::getpid()));
-  auto const file = own_file(ctx, folder);
-  auto const blocks = [&, passes = 0]() mutable {
-    if (++passes == 2 && ctx.world_rank() == Rank{1}) {
-      if (what != "blocks") say("goes wrong");
-      if (what == "blocks_cut") std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
-      if (what == "blocks_removed") std::filesystem::remove(file);
-    }
-    return csv_blocks(file, {}, 300);
-  };
-  if (what == "blocks_empty" && ctx.world_rank() == Rank{1}) {
-    say("goes wrong");
-    std::ofstream{file} << "x_0,x_1,x_2,noise,target\n";
-  }
-  train_and_store(ctx, ctx.dmatrix(blocks, {.label = "target"}), folder);
-}
-
 auto fitted(std::filesystem::path const& storage, std::string const& what) -> Result {
   auto const with = ranks_config<XGBoostBackend>(storage, what);
   if (what == "materialized") {
     return XGBoostTrainer{[storage](XGBoostContext& ctx) { materialize_a_file_that_is_cut(ctx, storage); }, with}.fit();
   }
   if (what.starts_with("blocks")) {
-    return XGBoostTrainer{[storage, what](XGBoostContext& ctx) { train_on_blocks(ctx, storage, what); }, with}.fit();
+    return XGBoostTrainer{[storage, what](XGBoostContext& ctx) {
+                            auto const blocks = blocks_of_own_file(ctx, storage, what);
+                            train_and_store(ctx, ctx.dmatrix(blocks, {.label = "target"}), storage);
+                          },
+                          with}
+        .fit();
   }
   if (what == "models") {
     return XGBoostTrainer{
