@@ -1,6 +1,6 @@
 // Boosts trees on generated data of any size, shaped like HIGGS, and says how many rounds a second.
 // Run ./examples/run higgs_like --rows 1000000, on threads, with --ranks 2, or with --backend lightgbm, and expect an
-// AUC of 0.89 for a million rows. With --stream XGBoost gets them block by block, and all are never in memory.
+// AUC of 0.89 for a million rows. With --stream they come block by block, and all are never in memory.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -114,11 +114,16 @@ auto blocks_of(std::size_t rows, std::uint64_t seed) -> raytrain::DatasetBlocks 
           }};
 }
 
-/// Each worker trains on rows of its own, which come block by block; XGBoost keeps their bins.
+/// Each worker's own rows, in blocks.
+auto own_blocks(raytrain::BoostingContext& ctx, Options const& options) -> raytrain::MakeBlocks {
+  auto const rows = options.rows / ctx.world_size().value;
+  auto const seed = options.seed + 2 + ctx.world_rank().value;
+  return [=] { return blocks_of(rows, seed); };
+}
+
+/// Of the rows that come block by block XGBoost keeps the bins.
 void train_on_stream(raytrain::XGBoostContext& ctx, raytrain::XGBoostParams const& params, Options const& options) {
-  auto const own_rows = options.rows / ctx.world_size().value;
-  auto const own_seed = options.seed + 2 + ctx.world_rank().value;
-  auto const train = ctx.dmatrix([&] { return blocks_of(own_rows, own_seed); }, {.label = params.label});
+  auto const train = ctx.dmatrix(own_blocks(ctx, options), {.label = params.label});
   auto const valid = ctx.dmatrix("valid", {.label = params.label});
   auto booster = ctx.booster(params, {&train, &valid});
   for (auto round = booster.rounds(); round < params.num_boost_round; ++round) {
@@ -130,6 +135,28 @@ void train_on_stream(raytrain::XGBoostContext& ctx, raytrain::XGBoostParams cons
   }
 }
 
+#ifdef WITH_LIGHTGBM
+/// So does LightGBM.
+void train_on_stream(raytrain::LightGBMContext& ctx, raytrain::LightGBMParams const& params, Options const& options) {
+  auto const train = ctx.dataset(own_blocks(ctx, options), params);
+  auto const valid = ctx.dataset("valid", params, &train);
+  auto booster = ctx.booster(params, train, {{"valid", &valid}});
+  for (auto round = booster.rounds(); round < params.num_iterations; ++round) {
+    ctx.together([&] { booster.update(); });
+    raytrain::Metrics metrics;
+    for (auto const& [name, value] : ctx.evaluate(booster)) metrics.set(name, value);
+    ctx.report(metrics, save(booster));
+  }
+}
+#endif
+
+/// Trains as the parameters say: on rows in memory, or in blocks.
+template <class Backend>
+auto train(typename Backend::Params const& params, Options const& options) -> int {
+  if (!options.stream) return train_with<Backend>(params, options);
+  return train_with<Backend>([&](typename Backend::Context& ctx) { train_on_stream(ctx, params, options); }, options);
+}
+
 auto run(Options const& options) -> int {
   if (options.backend == "xgboost") {
     raytrain::XGBoostParams const params{.label = "target",
@@ -137,11 +164,8 @@ auto run(Options const& options) -> int {
                                          .eval_metric = {"logloss", "auc"},
                                          .max_depth = options.depth,
                                          .num_boost_round = options.rounds};
-    if (!options.stream) return train_with<raytrain::XGBoostBackend>(params, options);
-    auto const train = [&](raytrain::XGBoostContext& ctx) { train_on_stream(ctx, params, options); };
-    return train_with<raytrain::XGBoostBackend>(train, options);
+    return train<raytrain::XGBoostBackend>(params, options);
   }
-  if (options.stream) throw std::runtime_error{"--stream: LightGBM takes no blocks; leave it out, or --backend"};
 #ifdef WITH_LIGHTGBM
   raytrain::LightGBMParams const params{.label = "target",
                                         .objective = "binary",
@@ -150,7 +174,7 @@ auto run(Options const& options) -> int {
                                         .max_depth = options.depth,
                                         .learning_rate = 0.3,
                                         .num_iterations = options.rounds};
-  return train_with<raytrain::LightGBMBackend>(params, options);
+  return train<raytrain::LightGBMBackend>(params, options);
 #else
   throw std::runtime_error{
       "--backend lightgbm: this program was built without LightGBM, which ./examples/run higgs_like --backend "
@@ -174,7 +198,7 @@ auto main(int argc, char** argv) -> int {
   app.add_option("--rounds", options.rounds, "trees to be grown, one in each")->check(CLI::Range(2, 1'000'000));
   app.add_option("--depth", options.depth, "of a tree, at most")->check(CLI::PositiveNumber);
   app.add_flag("--distributed", options.distributed, "threads, too, add up histograms over the network, as ranks do");
-  app.add_flag("--stream", options.stream, "hand the rows to XGBoost block by block, and keep none of them");
+  app.add_flag("--stream", options.stream, "hand the rows to the library block by block, and keep none of them");
   app.add_option("--seed", options.seed, "of the data");
   app.add_option("--storage", options.storage, "folder for the run's reports and checkpoints: RunConfig::storage_path");
   CLI11_PARSE(app, argc, argv);
