@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 
 def describe():
-    return 'boosting trees by XGBoost, on threads and in 2 processes, against its C API by hand (G7)'
+    return 'boosting trees by XGBoost, on threads and in 2 processes, against its C API by hand (G7), and what it and LightGBM are fed'
 
 
 def run(context):
@@ -132,21 +132,38 @@ def processes(context, raytrain, rows, rounds):
 
 
 def feeding(context, storage):
-    """Rows of a CSV file."""
+    """Rows of a CSV file, of a fifth as many, too, so that what each further row takes is told apart from what all take."""
     rows = QUICK_FED_ROWS if context.quick else FED_ROWS
-    case, file, folders = f'{rows} rows of CSV, 2 threads', f'{storage}/rows.csv', iter(range(1_000_000))
-    context.program('feeding', 'write', file, rows)
-    figures = context.in_turns({side: lambda _, side=side: context.program('feeding', side, file, FED_ROUNDS, f'{storage}/fed_{next(folders)}')
-                                for side in ('memory', 'blocks', 'mapped')})
-    models = {turn['model'] for turns in figures.values() for turn in turns}
-    if len(models) != 1:
-        context.fail(f'rows from memory, blocks and mapped files have trained {len(models)} different models')
+    files = {count: f'{storage}/rows_{count}.csv' for count in (rows, rows // 5)}
+    for count, file in files.items():
+        context.program('feeding', 'write', file, count)
+    for library in context.program('feeding', 'libraries')['libraries']:
+        feed(context, storage, library, files)
+
+
+def feed(context, storage, library, files):
+    rows, few = files
+    case, folders = f'{rows} rows of CSV to {library}, 2 threads', iter(range(1_000_000))
+
+    def fed(side, count):
+        return lambda _: context.program('feeding', library, side, files[count], FED_ROUNDS, f'{storage}/fed_{library}_{count}_{next(folders)}')
+
+    sides = ('memory', 'blocks', 'mapped')
+    figures = context.in_turns({(side, count): fed(side, count) for side in sides for count in files})
+    for count in files:
+        models = {turn['model'] for side in sides for turn in figures[side, count]}
+        if len(models) != 1:
+            context.fail(f'rows from memory, blocks and mapped files have trained {len(models)} different models of {library}')
     for side, name in (('blocks', 'block by block'), ('mapped', 'block by block into mapped files')):
-        context.row(case, f'{name}: rows/s from the file to the matrix, over reading them into memory', over(figures, 'rows_per_s', side, 'memory'))
-        context.row(case, f'{name}: peak memory over that of rows in memory', over(figures, 'peak_mib', side, 'memory'), direction='lower')
-    for side, turns in figures.items():
-        context.row(case, f'{side}: rows/s from the file to the matrix', [turn['rows_per_s'] for turn in turns])
-        context.row(case, f'{side}: peak memory, MiB', [turn['peak_mib'] for turn in turns], direction='lower')
+        context.row(case, f'{name}: rows/s from the file to the matrix, over reading them into memory',
+                    over(figures, 'rows_per_s', (side, rows), ('memory', rows)))
+        context.row(case, f'{name}: peak memory over that of rows in memory', over(figures, 'peak_mib', (side, rows), ('memory', rows)), direction='lower')
+    for side in sides:
+        context.row(case, f'{side}: rows/s from the file to the matrix', [turn['rows_per_s'] for turn in figures[side, rows]])
+        context.row(case, f'{side}: peak memory, MiB', [turn['peak_mib'] for turn in figures[side, rows]], direction='lower')
+        context.row(case, f'{side}: memory for a further row, bytes',
+                    [(many['peak_mib'] - some['peak_mib']) * 2**20 / (rows - few) for many, some in zip(figures[side, rows], figures[side, few])],
+                    direction='lower')
 
 
 def first_example(context):
