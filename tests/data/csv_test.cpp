@@ -48,9 +48,10 @@ auto floats(Dataset const& data, std::string_view name) -> std::vector<float> {
   return {values.begin(), values.end()};
 }
 
-TEST_CASE("booleans are uint8 in each spelling where that type is asked for, and nothing else is one") {
+TEST_CASE("booleans are read in each spelling where that type is asked for, and nothing else is one") {
   CsvOptions const options{.types = {{"ok", CsvType::boolean}}};
   auto const data = read_text("ok\ntrue\nTrue\nTRUE\n1\nfalse\n False \nFALSE\n0\n", options);
+  CHECK(data.column("ok").describe() == "ok (bool, scalar)");
   auto const values = data.column("ok").as<std::uint8_t>();
   CHECK(std::vector(values.begin(), values.end()) == std::vector<std::uint8_t>{1, 1, 1, 1, 0, 0, 0, 0});
   for (auto const* const text : {"2", "yes", "tRUE", "1.0", "x"}) {

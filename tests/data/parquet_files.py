@@ -63,6 +63,10 @@ FILES = {
     'unit_1': {'when': pyarrow.array([1], pyarrow.timestamp('us'))},
     'unit_2': {'when': pyarrow.array([1], pyarrow.timestamp('ns'))},
     'few': {'x': pyarrow.array([1, 2, 3, 4, 5], pyarrow.float32()), 't': ['a', 'b', None, '', 'a']},
+    'bools': {'x': [[True, False], [False, False]]},
+    'bool_gaps': {'x': [True, None]},
+    'mixed_1': {'x': [True, False]},
+    'mixed_2': {'x': pyarrow.array([1, 0], pyarrow.uint8())},
     'late_1': {'x': pyarrow.nulls(2)},
     'late_2': {'x': ['a', 'b']},
 }
@@ -120,12 +124,15 @@ with tempfile.TemporaryDirectory() as scratch:
     for table in [pyarrow.parquet.read_table(folder / 'of_raytrain.parquet'), pyarrow.feather.read_table(folder / 'of_raytrain.arrow')]:
         table.validate(full=True)
         types = {field.name: str(field.type) for field in table.schema}
-        if table.num_rows != 100 or types['words, "quoted"'] != 'large_string' or types['one int16'] != 'int16' or len(types) != 23 or (
-                'fixed_size_list' not in types['many float32']):
+        if table.num_rows != 100 or types['words, "quoted"'] != 'large_string' or types['one int16'] != 'int16' or len(types) != 25 or (
+                'fixed_size_list' not in types['many float32']) or types['one bool'] != 'bool' or (
+                'element: bool' not in types['many bool'] and 'item: bool' not in types['many bool']):
             sys.exit(f'pyarrow reads {table.num_rows} rows of what raytrain has written: {types}')
     again = pyarrow.parquet.read_table(folder / 'types_again.parquet')
     wanted = {name: column for name, column in pyarrow.table(FILES['types']).to_pydict().items() if name != 'raw'}
-    wanted.update(ok=[1, 0, 1], none=[None] * 3, when=[1_577_836_800_000_000, 0, -1], day=[18262, 0, -1])
+    if str(again['ok'].type) != 'bool':
+        sys.exit(f"pyarrow reads ok as {again['ok'].type}, and not as bool")
+    wanted.update(none=[None] * 3, when=[1_577_836_800_000_000, 0, -1], day=[18262, 0, -1])
     for name, values in wanted.items():
         is_text = again[name].type == pyarrow.large_string()
         # A number that is missing is NaN, which equals nothing.

@@ -66,6 +66,8 @@ TEST_CASE("each type that pyarrow has written becomes the column that the header
   CHECK(values_of<std::int64_t>(data, "id") == std::vector<std::int64_t>{9007199254740993, -2, 3});
   CHECK(values_of<std::uint8_t>(data, "small") == std::vector<std::uint8_t>{0, 255, 7});
   CHECK(values_of<std::uint8_t>(data, "ok") == std::vector<std::uint8_t>{1, 0, 1});
+  CHECK(data.column("ok").describe() == "ok (bool, scalar)");
+  CHECK_FALSE(data.column("small").is_boolean());
   CHECK(texts(data, "city") == std::vector<std::string>{"Oslo", "(missing)", "Aix\n\"en\" P."});
   CHECK(texts(data, "large") == std::vector<std::string>{"a", "", "(missing)"});
   CHECK(texts(data, "raw") == std::vector<std::string>{std::string{"\0\xFF", 2}, "b", "c"});
@@ -86,6 +88,31 @@ TEST_CASE("each type that pyarrow has written becomes the column that the header
                  }),
                  "a column's name, 'caf\xEF\xBF\xBD', is not UTF-8, as Arrow's names are");
   write_parquet(data.drop_columns({"raw"}), of_python("types_again.parquet"));
+}
+
+TEST_CASE(
+    "booleans of Arrow are booleans in lists, too, numbers where that is asked for, and refused where one is no "
+    "boolean") {
+  auto const as_number = [](ElementType type) { return ParquetOptions{.types = {{"x", type}}}; };
+  auto const many = read_parquet(of_python("bools.parquet"));
+  CHECK(many.column("x").describe() == "x (bool, 2)");
+  CHECK(values_of<std::uint8_t>(many, "x") == std::vector<std::uint8_t>{1, 0, 0, 0});
+  CHECK(read_parquet(of_python("bools.parquet"), as_number(ElementType::uint8)).column("x").describe() ==
+        "x (uint8, 2)");
+  check_contains(thrown_error([] { (void)read_parquet(of_python("bool_gaps.parquet")); }), "1 values are missing");
+  CHECK(floats(read_parquet(of_python("bool_gaps.parquet"), as_number(ElementType::float32)), "x") ==
+        std::vector<float>{1, -1});
+  auto const mixed = of_python("mixed_*.parquet");
+  check_contains(thrown_error([&] { (void)read_parquet(mixed); }),
+                 "column 'x': it has uint8 here, and booleans before");
+  CHECK(read_parquet(mixed, as_number(ElementType::uint8)).column("x").describe() == "x (uint8, scalar)");
+  std::vector<std::uint8_t> const values{2};
+  ColumnFormat format{"x"};
+  format.is_boolean = true;
+  auto const wrong = Dataset::from_columns(
+      {Column{std::move(format), {std::shared_ptr<void>{}, reinterpret_cast<std::byte const*>(values.data())}, 1}});
+  check_contains(thrown_error([&] { write_parquet(wrong, of_python("wrong.parquet")); }),
+                 "column 'x' is boolean, and has the value 2 in row 0");
 }
 
 TEST_CASE("columns are kept in the order and made the types that are asked for") {

@@ -37,6 +37,11 @@ RAYTRAIN_INLINE Column::Column(ColumnFormat format, std::shared_ptr<std::byte co
     }
     row_values_ *= extent;
   }
+  if (format_.is_boolean && (format_.type != ElementType::uint8 || is_text())) {
+    throw Error{Errc::invalid_data, "column '" + format_.name + "'",
+                fmt::format("it is said to be boolean, and holds {}", is_text() ? "text" : to_string(format_.type)),
+                "give booleans as uint8, 1 and 0, or make them by Column::of_booleans"};
+  }
 }
 
 RAYTRAIN_INLINE auto Column::of_texts(std::string name, std::vector<std::optional<std::string>> const& texts)
@@ -44,6 +49,18 @@ RAYTRAIN_INLINE auto Column::of_texts(std::string name, std::vector<std::optiona
   detail::TextCodes codes;
   for (auto const& text : texts) codes.add(text);
   return std::move(codes).take(std::move(name));
+}
+
+RAYTRAIN_INLINE auto Column::of_booleans(std::string name, std::vector<bool> const& values, RowShape row_shape)
+    -> Column {
+  Column column{std::move(name), std::vector<std::uint8_t>(values.begin(), values.end()), std::move(row_shape)};
+  column.format_.is_boolean = true;
+  return column;
+}
+
+RAYTRAIN_INLINE auto Column::type_name() const noexcept -> std::string_view {
+  if (is_text()) return "text";
+  return is_boolean() ? "bool" : to_string(type());
 }
 
 RAYTRAIN_INLINE auto Column::categories() const -> std::span<std::string const> {
@@ -63,6 +80,17 @@ RAYTRAIN_INLINE void Column::check_holds_numbers(std::string const& attempted) c
   if (!is_text()) return;
   throw Error{Errc::invalid_data, attempted, fmt::format("column '{}' holds text and no numbers", name()),
               "leave it out, or make numbers of it: Column::as<std::int32_t>() are its codes"};
+}
+
+RAYTRAIN_INLINE void Column::check_booleans(std::string const& attempted) const {
+  if (!is_boolean()) return;
+  auto const values = as<std::uint8_t>();
+  auto const wrong = std::ranges::find_if(values, [](std::uint8_t value) { return value > 1; });
+  if (wrong == values.end()) return;
+  auto const row = static_cast<std::size_t>(wrong - values.begin()) / row_values_;
+  throw Error{Errc::invalid_data, attempted,
+              fmt::format("column '{}' is boolean, and has the value {} in row {}", name(), *wrong, row),
+              "make it 1 for true, or take the column as numbers by Column::booleans_as_numbers"};
 }
 
 RAYTRAIN_INLINE void Column::check_type(ElementType wanted) const {
@@ -86,6 +114,20 @@ RAYTRAIN_INLINE auto Column::named(std::string name) const -> Column {
   return {std::move(format), data_, rows_};
 }
 
+RAYTRAIN_INLINE auto Column::numbers_as_booleans() const -> Column {
+  auto format = format_;
+  format.is_boolean = true;
+  Column booleans{std::move(format), data_, rows_};
+  booleans.check_booleans(fmt::format("column '{}' as booleans", name()));
+  return booleans;
+}
+
+RAYTRAIN_INLINE auto Column::booleans_as_numbers() const -> Column {
+  auto numbers = *this;
+  numbers.format_.is_boolean = false;
+  return numbers;
+}
+
 RAYTRAIN_INLINE auto Column::slice(std::size_t first, std::size_t last) const -> Column {
   auto part = *this;
   part.rows_ = last - first;
@@ -95,7 +137,7 @@ RAYTRAIN_INLINE auto Column::slice(std::size_t first, std::size_t last) const ->
 
 RAYTRAIN_INLINE auto Column::describe() const -> std::string {
   if (is_text()) return fmt::format("{} (text, {} categories)", format_.name, format_.categories->size());
-  return fmt::format("{} ({}, {})", format_.name, to_string(format_.type), shape_text());
+  return fmt::format("{} ({}, {})", format_.name, type_name(), shape_text());
 }
 
 RAYTRAIN_INLINE auto Column::shape_text() const -> std::string {

@@ -30,6 +30,9 @@ struct ColumnFormat {
   /// Of a column of text, whose type is int32 with one value a row: each value is the number of one of these, from 0,
   /// or -1 where the text is missing. Null: a column of numbers.
   std::shared_ptr<std::vector<std::string> const> categories{};
+  /// Whether the values, which are uint8 then, stand for true, 1, and false, 0. Whatever takes numbers takes them as
+  /// such.
+  bool is_boolean = false;
 };
 
 /// Rows of one format, one behind the other in memory. Copies and slices share the memory, which never changes, but
@@ -55,9 +58,10 @@ class Column {
     data_ = {owner, reinterpret_cast<std::byte const*>(owner->data())};
   }
 
-  /// `rows` rows that start at `first`, in this machine's byte order, aligned for the element type.
+  /// `rows` rows that start at `first`, in this machine's byte order, aligned for the element type. Their values are
+  /// not looked at: what writes booleans refuses those that are neither 0 nor 1.
   ///
-  /// Errors: `invalid_data` when the name is empty or an extent is 0.
+  /// Errors: `invalid_data` when the name is empty or an extent is 0, and for booleans of another type than uint8.
   Column(ColumnFormat format, std::shared_ptr<std::byte const> first, std::size_t rows);
 
   /// A text, or none, in each row: `Column::of_texts("city", {"Oslo", std::nullopt, "Rome"})`. Each different one is
@@ -65,6 +69,12 @@ class Column {
   ///
   /// Errors: `invalid_data` when the name is empty.
   [[nodiscard]] static auto of_texts(std::string name, std::vector<std::optional<std::string>> const& texts) -> Column;
+
+  /// `Column::of_booleans("clicked", {true, false})`, or with several values in each row.
+  ///
+  /// Errors: `invalid_data` as of the constructor of values.
+  [[nodiscard]] static auto of_booleans(std::string name, std::vector<bool> const& values, RowShape row_shape = {})
+      -> Column;
 
   [[nodiscard]] auto format() const noexcept -> ColumnFormat const& { return format_; }
   [[nodiscard]] auto name() const noexcept -> std::string const& { return format_.name; }
@@ -93,6 +103,12 @@ class Column {
   /// Whether its rows are texts. `as<std::int32_t>()` are their codes then.
   [[nodiscard]] auto is_text() const noexcept -> bool { return format_.categories != nullptr; }
 
+  /// Whether its values stand for true and false. `as<std::uint8_t>()` are 1 and 0 then.
+  [[nodiscard]] auto is_boolean() const noexcept -> bool { return format_.is_boolean; }
+
+  /// "float32", "bool" or "text".
+  [[nodiscard]] auto type_name() const noexcept -> std::string_view;
+
   /// The texts that codes stand for, each once: also of rows that a slice of the column has not.
   ///
   /// Errors: `invalid_data` for a column of numbers.
@@ -106,6 +122,9 @@ class Column {
   /// Errors: `invalid_data` when the column holds text, which `attempted` cannot take.
   void check_holds_numbers(std::string const& attempted) const;
 
+  /// Errors: `invalid_data` when it is of booleans, and a value is neither 0 nor 1, which `attempted` cannot take.
+  void check_booleans(std::string const& attempted) const;
+
   /// Errors: `invalid_data` when the column has more than one value a row, which `attempted` cannot take.
   void check_one_value_a_row(std::string const& attempted) const;
 
@@ -115,10 +134,18 @@ class Column {
   /// The same rows under another name.
   [[nodiscard]] auto named(std::string name) const -> Column;
 
+  /// The same uint8 as booleans, as they are needed beside others, or to be written.
+  ///
+  /// Errors: `invalid_data` for another type than uint8, for text, and for a value that is neither 0 nor 1.
+  [[nodiscard]] auto numbers_as_booleans() const -> Column;
+
+  /// The same booleans as numbers, 1 and 0 of uint8; any other column as it is.
+  [[nodiscard]] auto booleans_as_numbers() const -> Column;
+
   /// Rows `first` to `last`, the latter not included; both at most `rows()`, in this order.
   [[nodiscard]] auto slice(std::size_t first, std::size_t last) const -> Column;
 
-  /// "image (uint8, 28 x 28)"; "city (text, 3 categories)".
+  /// "image (uint8, 28 x 28)"; "clicked (bool, scalar)"; "city (text, 3 categories)".
   [[nodiscard]] auto describe() const -> std::string;
 
  private:

@@ -12,7 +12,7 @@ enum class CsvType : std::uint8_t {
   int32,
   int64,
   text,
-  boolean,  ///< uint8: 1 of true, True, TRUE and 1; 0 of false, False, FALSE and 0.
+  boolean,  ///< Booleans: true of true, True, TRUE and 1; false of false, False, FALSE and 0.
 };
 
 }  // namespace raytrain

@@ -92,7 +92,8 @@ class Dataset {
   /// A copy of these rows, followed by those of `other`, which has the same columns in any order. `Dataset{}` has
   /// nothing to add.
   ///
-  /// Errors: `invalid_data` when names, types or row shapes of the columns are others, listing what differs.
+  /// Errors: `invalid_data` when names, types or row shapes of the columns are others, listing what differs. Booleans
+  ///         are of another type than numbers of uint8: `Column::booleans_as_numbers` makes them alike.
   [[nodiscard]] auto union_with(Dataset const& other) const -> Dataset;
 
   /// A copy of the rows, so many times one after the other.

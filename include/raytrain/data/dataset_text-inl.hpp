@@ -23,10 +23,9 @@
 
 namespace raytrain::detail {
 
-/// "float32", "uint8 28 x 28", "text".
+/// "float32", "uint8 28 x 28", "bool", "text".
 [[nodiscard]] RAYTRAIN_INLINE auto format_of(Column const& column) -> std::string {
-  if (column.is_text()) return "text";
-  return fmt::format("{}{}{}", to_string(column.type()), column.row_shape().empty() ? "" : " ",
+  return fmt::format("{}{}{}", column.type_name(), column.row_shape().empty() ? "" : " ",
                      fmt::join(column.row_shape(), " x "));
 }
 
@@ -48,7 +47,8 @@ namespace raytrain::detail {
     return cells;
   }
   column.visit([&]<Element T>(std::span<T const> values) {
-    auto const text_of = [](T value) {
+    auto const text_of = [&](T value) {
+      if (column.is_boolean() && as_double(value) <= 1) return std::string{as_double(value) == 0 ? "false" : "true"};
       if constexpr (std::integral<T>) {
         return fmt::format("{}", value);
       } else {

@@ -51,6 +51,7 @@ struct JsonLinesColumn {
 [[nodiscard]] RAYTRAIN_INLINE auto written_column(Column const& column, std::string const& attempted)
     -> JsonLinesColumn {
   JsonLinesColumn written{column, quoted(column.name(), attempted), {}};
+  column.check_booleans(attempted);
   if (!column.is_text()) return written;
   auto const categories = column.categories();
   written.texts.resize(categories.size());
@@ -79,14 +80,15 @@ void append_json_value(std::string& line, T value) {
   append_shortest(line, value);
 }
 
-template <Element T>
-void append_json_row(std::string& line, std::span<T const> values, std::span<std::size_t const> shape) {
-  if (shape.empty()) return append_json_value(line, values.front());
+template <Element T, class Append>
+void append_json_row(std::string& line, std::span<T const> values, std::span<std::size_t const> shape,
+                     Append const& append_value) {
+  if (shape.empty()) return append_value(line, values.front());
   auto const each = values.size() / shape.front();
   line += '[';
   for (std::size_t i = 0; i < shape.front(); ++i) {
     if (i > 0) line += ',';
-    append_json_row(line, values.subspan(i * each, each), shape.subspan(1));
+    append_json_row(line, values.subspan(i * each, each), shape.subspan(1), append_value);
   }
   line += ']';
 }
@@ -98,9 +100,15 @@ RAYTRAIN_INLINE void append_json_row(std::string& line, JsonLinesColumn const& w
     line += code < 0 ? std::string_view{"null"} : written.texts[static_cast<std::size_t>(code)];
     return;
   }
-  column.visit([&]<Element T>(std::span<T const> values) {
-    append_json_row(line, values.subspan(row * column.row_values(), column.row_values()), column.row_shape());
-  });
+  auto const append = [&]<Element T>(std::span<T const> values, auto const& append_value) {
+    append_json_row(line, values.subspan(row * column.row_values(), column.row_values()), column.row_shape(),
+                    append_value);
+  };
+  if (column.is_boolean()) {
+    return append(column.as<std::uint8_t>(),
+                  [](std::string& to, std::uint8_t value) { to += value == 0 ? "false" : "true"; });
+  }
+  column.visit([&]<Element T>(std::span<T const> values) { append(values, append_json_value<T>); });
 }
 
 /// A file of JSON lines that grows block by block.

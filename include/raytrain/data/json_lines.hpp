@@ -15,7 +15,8 @@ namespace raytrain {
 /// A row of each line, which is a JSON object, and a column of each of its names, from files that are plain, gzip or
 /// zstd. The rows of several files follow one another as if they were one file.
 ///
-/// A name that a line has not, and null, is a missing value: NaN, or no text. true and false are 1 and 0. Arrays of
+/// A name that a line has not, and null, is a missing value: NaN, or no text. true and false are 1 and 0 of float32,
+/// which can be missing; name `CsvType::boolean` for a column of booleans. Arrays of
 /// numbers, whose lengths are the same in all lines, are the row shape; those of arrays one of more dimensions. The
 /// texts "NaN", "Infinity" and "-Infinity" are numbers where the column's are. Lines of blanks are none.
 ///
@@ -55,11 +56,12 @@ namespace raytrain {
     -> DatasetBlocks;
 
 /// Writes an object on a line for each row, whose numbers have the fewest digits from which `read_json_lines` makes the
-/// same bits, given the columns' types: of float32, float64, int32, int64 and text, and of one row or more. NaN,
-/// whatever their bits, and missing texts are null. Row shapes are arrays. A file that was there is replaced once all
-/// is written, and stays as it is where that fails.
+/// same bits, given the columns' types: of float32, float64, int32, int64, booleans and text, and of one row or
+/// more. Booleans are true and false. NaN, whatever their bits, and missing texts are null. Row shapes are arrays. A
+/// file that was there is replaced once all is written, and stays as it is where that fails.
 ///
-/// Errors: `invalid_data` where there is no column, and for a name or a row's text that is not UTF-8; `invalid_call`
+/// Errors: `invalid_data` where there is no column, for a name or a row's text that is not UTF-8, and for a
+///         boolean that is neither 0 nor 1; `invalid_call`
 ///         for a name that ends in .gz; `io` when the file cannot be written.
 /// Source: RFC 8259; proto3's JSON mapping for the texts of infinities.
 void write_json_lines(Dataset const& dataset, std::filesystem::path const& path);

@@ -41,7 +41,7 @@ namespace raytrain::detail {
         auto const& entry = manifest.columns.emplace_back(
             DatasetManifest::ColumnEntry{.name = column.name(),
                                          .file = fmt::format("column_{}.npy", manifest.columns.size()),
-                                         .type = std::string{to_string(column.type())},
+                                         .type = std::string{type_of_values(column)},
                                          .row_shape = {column.row_shape().begin(), column.row_shape().end()}});
         writers.push_back(std::make_unique<ColumnWriter>(folder.path() / entry.file, column.format(), attempted));
       }

@@ -94,9 +94,9 @@ void copy_fortran_order(std::byte const* from, std::byte* to, std::span<std::siz
 
 [[nodiscard]] RAYTRAIN_INLINE auto npy_column(std::string const& name, NpyHeader const& header,
                                               std::shared_ptr<std::byte const> first) -> Dataset {
-  return Dataset::from_columns(
-      {Column{ColumnFormat{name, header.type, RowShape(header.extents.begin() + 1, header.extents.end())},
-              std::move(first), header.extents.front()}});
+  ColumnFormat format{name, header.type, RowShape(header.extents.begin() + 1, header.extents.end())};
+  format.is_boolean = header.is_boolean;
+  return Dataset::from_columns({Column{std::move(format), std::move(first), header.extents.front()}});
 }
 
 [[nodiscard]] RAYTRAIN_INLINE auto read_npy_file(std::filesystem::path const& path, NpyOptions const& options)
@@ -108,6 +108,11 @@ void copy_fortran_order(std::byte const* from, std::byte* to, std::span<std::siz
   auto data = read_body(file, {attempted, header.describe(), header.header_bytes, header.data_bytes});
   if (is_foreign_endian(header)) {
     swap_bytes(std::span{data.get(), static_cast<std::size_t>(header.data_bytes)}, header.type);
+  }
+  if (header.is_boolean) {  // NumPy takes any byte but 0 for True
+    for (auto& value : std::span{data.get(), static_cast<std::size_t>(header.data_bytes)}) {
+      value = value == std::byte{0} ? std::byte{0} : std::byte{1};
+    }
   }
   if (is_foreign_order(header)) data = in_c_order(data, header);
   return npy_column(options.column, header, {data, data.get()});
@@ -152,6 +157,7 @@ RAYTRAIN_INLINE auto map_npy(std::filesystem::path const& path, NpyOptions const
 RAYTRAIN_INLINE void write_npy(Column const& column, std::filesystem::path const& path) {
   auto const attempted = fmt::format("write NumPy file '{}'", path.string());
   column.check_holds_numbers(attempted);
+  column.check_booleans(attempted);
   auto const header = detail::npy_header_of(column.format(), column.rows(), attempted);
   detail::NewFile file{path, attempted};
   file.write(header);

@@ -20,8 +20,8 @@ struct NpyOptions {
 /// A column of the array that `numpy.save` has written, plain, gzip or zstd: the first dimension counts the rows, the
 /// others are the row shape. The rows of several files follow one another.
 ///
-/// Types: floats of 2, 4 and 8 bytes, and integers of 1 to 8; bool becomes uint8. Either byte order; an array in
-/// Fortran's order, as pandas' to_numpy gives it, is put into C's. Nothing is unpickled.
+/// Types: floats of 2, 4 and 8 bytes, integers of 1 to 8, and bool. Either byte order; an array in Fortran's
+/// order, as pandas' to_numpy gives it, is put into C's. Nothing is unpickled.
 /// Threads: reads several files at the same time, on all cores.
 /// Errors: those of `DataPaths::files`; `not_found`; `io`, also for one that is changed meanwhile; `invalid_data` for a
 ///         header that is wrong, an array that no column can hold, a file that is shorter or longer than its header
@@ -34,7 +34,8 @@ struct NpyOptions {
 
 /// The same of one file, whose rows stay where they are: they are memory-mapped, so that a file may be larger than
 /// memory, and all processes of a host share what the system keeps of it. Whoever changes the file changes the rows,
-/// and whoever shortens it ends the program by SIGBUS.
+/// and whoever shortens it ends the program by SIGBUS. Bytes of a bool that are neither 0 nor 1, which NumPy takes for
+/// True, stay as they are, and nothing writes them.
 ///
 /// Errors: those of `read_npy`; `invalid_data` for a file that is compressed, of another byte order or in Fortran's
 ///         order, or whose values are not aligned; `io` where its file system maps no files.
@@ -44,8 +45,8 @@ struct NpyOptions {
 /// Writes the column as an array that `numpy.load` reads: the rows first, then the row shape. A file that was there is
 /// replaced once all is written, and stays as it is where that fails.
 ///
-/// Errors: `invalid_data` for a column of text or bfloat16, which NumPy's format has not, and for rows of more than 63
-///         dimensions; `io` when the file cannot be written.
+/// Errors: `invalid_data` for a column of text or bfloat16, which NumPy's format has not, for rows of more than 63
+///         dimensions, and for a boolean that is neither 0 nor 1; `io` when the file cannot be written.
 /// Cost: the column's memory is written without a copy.
 /// Source: NEP 1, version 1.0, whose header numpy.save, too, leaves room in for more rows.
 void write_npy(Column const& column, std::filesystem::path const& path);

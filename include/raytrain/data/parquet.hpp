@@ -23,10 +23,11 @@ namespace raytrain {
 /// A column of each column of Parquet files, as Arrow reads them. The rows of several files follow one another; each
 /// has the same columns.
 ///
-/// Truths are uint8, 0 or 1. Dates, times and timestamps are the whole numbers that the file has for them, int32 or
-/// int64, in its units, but for INT96's, which become microseconds. Texts, binary values and categories of texts are
-/// text. Lists of numbers, all of one length, are the row shape; those of lists one of more dimensions. A missing text
-/// stays missing, and a missing float is NaN, as is each value of a column of Arrow's type null.
+/// Booleans are booleans, or numbers where `ParquetOptions::types` names their column. Dates, times and timestamps are
+/// the whole numbers that the file has for them, int32 or int64, in its units, but for INT96's, which become
+/// microseconds. Texts, binary values and categories of texts are text. Lists of numbers, all of one length, are the
+/// row shape; those of lists one of more dimensions. A missing text stays missing, and a missing float is NaN, as is
+/// each value of a column of Arrow's type null.
 ///
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`; `invalid_config`
 ///         for a column that is named twice; `invalid_data`, with the file, for what is no Parquet file, whole numbers
@@ -68,8 +69,8 @@ namespace raytrain {
 /// group, row shapes as lists of fixed sizes, missing numbers as the NaN that they are, missing texts as nulls. A file
 /// that was there is replaced once all is written, and stays as it is where that fails.
 ///
-/// Errors: `invalid_data` where there is no column, for bfloat16, which Parquet has not, and for a text or a
-///         name that is not UTF-8; `io` when the file cannot be written.
+/// Errors: `invalid_data` where there is no column, for bfloat16, which Parquet has not, for a text or a
+///         name that is not UTF-8, and for a boolean that is neither 0 nor 1; `io` when the file cannot be written.
 inline void write_parquet(Dataset const& dataset, std::filesystem::path const& path) {
   detail::ParquetFileWriter file{path};
   file.append(dataset);

@@ -15,8 +15,9 @@ namespace raytrain {
 struct ParquetOptions {
   /// To be kept, in this order, so that the others are not even read; empty: all, in the order of the file.
   std::vector<std::string> columns{};
-  /// What numbers become, by the name of their column; others keep the type that they have in the file. Floats round
-  /// what they cannot hold, and have NaN where a value is missing; whole numbers must hold each value.
+  /// What numbers become, and booleans as 1 and 0, by the name of their column; others keep the type that they have in
+  /// the file. Floats round what they cannot hold, and have NaN where a value is missing; whole numbers must hold each
+  /// value.
   std::map<std::string, ElementType, std::less<>> types{};
   /// `read_parquet` refuses a file whose columns take more than 64 MiB and more than so many times its size, as its
   /// footer counts them. A file that is made to fill the memory does, and so does one of rows that are very much alike:

@@ -44,6 +44,10 @@ RAYTRAIN_INLINE void append_csv_value(std::string& line, Column const& column, s
     if (auto const text = column.text(row)) append_csv_text(line, *text);
     return;
   }
+  if (column.is_boolean()) {
+    line += column.as<std::uint8_t>()[row] == 0 ? "false" : "true";
+    return;
+  }
   column.visit([&]<Element T>(std::span<T const> values) {
     if (!is_nan(values[row])) append_shortest(line, values[row]);
   });
@@ -76,6 +80,7 @@ class CsvFileWriter {
     if (!file_.takes(block)) return;
     for (auto const& column : block.columns()) {
       column.check_one_value_a_row(file_.attempted());
+      column.check_booleans(file_.attempted());
       check_texts_can_be_read(column, file_.attempted());
     }
     auto const is_first = !file_.has_begun();

@@ -9,13 +9,13 @@
 namespace raytrain {
 
 /// Writes a line with the columns' names and one for each row, whose numbers have the fewest digits from which
-/// `read_csv` makes the same bits, given the columns' types: of float32, float64, int32, int64 and text, and of one row
-/// or more. NaN are empty fields, whatever their bits, and so are missing texts. A file that was there is replaced once
-/// all is written, and stays as it is where that fails.
+/// `read_csv` makes the same bits, given the columns' types: of float32, float64, int32, int64, booleans and text, and
+/// of one row or more. Booleans are true and false. NaN are empty fields, whatever their bits, and so are missing
+/// texts. A file that was there is replaced once all is written, and stays as it is where that fails.
 ///
-/// Errors: `invalid_data` for a column with more than one value a row, where there is none, and for a text that
-///         `read_csv` takes for a missing one, as NA; `invalid_call` for a name that ends in .gz; `io` when the file
-///         cannot be written.
+/// Errors: `invalid_data` for a column with more than one value a row, where there is none, for a text that
+///         `read_csv` takes for a missing one, as NA, and for a boolean that is neither 0 nor 1; `invalid_call` for a
+///         name that ends in .gz; `io` when the file cannot be written.
 /// Source: RFC 4180, with a line feed at the end of lines.
 void write_csv(Dataset const& dataset, std::filesystem::path const& path);
 

@@ -59,16 +59,30 @@ namespace raytrain::detail {
   return value_of(texts.Finish(), attempted);
 }
 
-/// Its memory is that of the column, but for text. Errors: as of `write_parquet` and `write_arrow`.
+/// One bit for each value. Errors: `invalid_data` for one that is neither 0 nor 1.
+[[nodiscard]] inline auto arrow_booleans_of(Column const& column, std::string const& attempted)
+    -> std::shared_ptr<arrow::Array> {
+  column.check_booleans(attempted);
+  auto const values = column.as<std::uint8_t>();
+  arrow::BooleanBuilder booleans;
+  check_arrow(booleans.AppendValues(values.data(), static_cast<std::int64_t>(values.size())), attempted);
+  return value_of(booleans.Finish(), attempted);
+}
+
+/// Its memory is that of the column, but for text and booleans. Errors: as of `write_parquet` and `write_arrow`.
 [[nodiscard]] inline auto arrow_array_of(Column const& column, std::string const& attempted)
     -> std::shared_ptr<arrow::Array> {
   if (column.is_text()) return arrow_texts_of(column, attempted);
-  auto const bytes = column.bytes();
-  auto const buffer = std::make_shared<arrow::Buffer>(reinterpret_cast<std::uint8_t const*>(bytes.data()),
-                                                      static_cast<std::int64_t>(bytes.size()));
-  auto const values = static_cast<std::int64_t>(column.rows() * column.row_values());
-  auto array =
-      arrow::MakeArray(arrow::ArrayData::Make(arrow_type_of(column.type(), attempted), values, {nullptr, buffer}, 0));
+  auto const array_of_values = [&] {
+    if (column.is_boolean()) return arrow_booleans_of(column, attempted);
+    auto const bytes = column.bytes();
+    auto const buffer = std::make_shared<arrow::Buffer>(reinterpret_cast<std::uint8_t const*>(bytes.data()),
+                                                        static_cast<std::int64_t>(bytes.size()));
+    auto const values = static_cast<std::int64_t>(column.rows() * column.row_values());
+    return arrow::MakeArray(
+        arrow::ArrayData::Make(arrow_type_of(column.type(), attempted), values, {nullptr, buffer}, 0));
+  };
+  auto array = array_of_values();
   for (auto const extent : column.row_shape() | std::views::reverse) {
     array = value_of(arrow::FixedSizeListArray::FromArrays(array, static_cast<std::int32_t>(extent)), attempted);
   }

@@ -192,7 +192,7 @@ class ArrowColumn {
       for (auto const& part : parts) append(numbers, *part.array, part.what);
       column.emplace(name_, std::move(numbers), shape_);
     });
-    return *std::move(column);
+    return is_boolean_ ? column->numbers_as_booleans() : *std::move(column);
   }
 
  private:
@@ -238,6 +238,7 @@ class ArrowColumn {
   void decide(arrow::Array const& array, std::string const& what) {
     auto const is_text = with_arrow_texts(*array.Slice(0, 0), [](auto) {});
     auto type = is_text ? std::optional{ElementType::int32} : std::nullopt;
+    auto const is_boolean = array.type_id() == arrow::Type::BOOL && !asked_;
     if (array.type_id() == arrow::Type::BOOL) type = ElementType::uint8;
     with_arrow_numbers(array, [&]<class S>(std::span<S const>) { type = element_type<S>; });
     if (!type) {
@@ -255,12 +256,16 @@ class ArrowColumn {
     arrow_type_ = array.type();
     is_time_ = is_time;
     if (asked_) type = asked_;
-    if (is_decided_ && (is_text != is_text_ || *type != type_)) {
-      refuse(what, fmt::format("it has {} here, and {} before", is_text ? "texts" : to_string(*type),
-                               is_text_ ? "texts" : to_string(type_)));
+    auto const name_of = [](ElementType numbers, bool are_texts, bool are_booleans) {
+      return are_texts ? "texts" : are_booleans ? "booleans" : to_string(numbers);
+    };
+    if (is_decided_ && (is_text != is_text_ || is_boolean != is_boolean_ || *type != type_)) {
+      refuse(what, fmt::format("it has {} here, and {} before", name_of(*type, is_text, is_boolean),
+                               name_of(type_, is_text_, is_boolean_)));
     }
     is_decided_ = true;
     is_text_ = is_text;
+    is_boolean_ = is_boolean;
     type_ = *type;
   }
 
@@ -362,6 +367,7 @@ class ArrowColumn {
   RowShape shape_;
   bool is_decided_ = false;  ///< The type is known.
   bool is_text_ = false;
+  bool is_boolean_ = false;
   ElementType type_ = ElementType::float32;
   std::shared_ptr<arrow::DataType> arrow_type_;  ///< Of the values of the last array that had some.
   bool is_time_ = false;                         ///< Whether it is one of dates, times or durations.

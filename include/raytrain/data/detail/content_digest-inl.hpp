@@ -19,7 +19,9 @@ namespace raytrain::detail {
 RAYTRAIN_INLINE auto content_digest(std::span<Column const> columns, DigestSample sample) -> std::string {
   Xxh3 hash;
   for (auto const& column : columns) {
-    hash.update(bytes_of(fmt::format("{} {}\n", column.describe(), column.rows())));
+    // A training sees the same numbers, so that a run goes on with booleans that it began with as uint8.
+    auto const numbers = column.booleans_as_numbers();
+    hash.update(bytes_of(fmt::format("{} {}\n", numbers.describe(), column.rows())));
     if (column.is_text()) {
       for (auto const& text : column.categories()) hash.update(bytes_of(fmt::format("{} {}\n", text.size(), text)));
     }

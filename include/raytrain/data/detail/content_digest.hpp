@@ -17,7 +17,8 @@ struct DigestSample {
   std::size_t piece_bytes = 65536;
 };
 
-/// XXH3-128 of the columns' names, types, row shapes and values, as 32 hexadecimal digits.
+/// XXH3-128 of the columns' names, types, row shapes and values, as 32 hexadecimal digits. Booleans have that of their
+/// numbers.
 [[nodiscard]] auto content_digest(std::span<Column const> columns, DigestSample sample = {}) -> std::string;
 
 /// The digest of columns that never change, computed once.

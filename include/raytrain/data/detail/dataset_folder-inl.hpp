@@ -192,6 +192,7 @@ RAYTRAIN_INLINE ColumnWriter::ColumnWriter(std::filesystem::path const& path, Co
 }
 
 RAYTRAIN_INLINE void ColumnWriter::append(Column const& rows) {
+  rows.check_booleans(attempted_);
   rows_ += rows.rows();
   if (rows.is_text()) return append_codes(rows);
   file_.write(text_of(rows.bytes()));
@@ -276,7 +277,7 @@ RAYTRAIN_INLINE auto ColumnWriter::finish() -> std::optional<std::vector<std::st
     throw damaged_folder(folder,
                          fmt::format("column '{}' has {} rows in place of {}", entry.name, column.rows(), rows));
   }
-  if (to_string(column.type()) != entry.type || !std::ranges::equal(column.row_shape(), entry.row_shape)) {
+  if (type_of_values(column) != entry.type || !std::ranges::equal(column.row_shape(), entry.row_shape)) {
     throw damaged_folder(folder, fmt::format("column '{}' has another type or row shape than was written: it is {} now",
                                              entry.name, column.describe()));
   }

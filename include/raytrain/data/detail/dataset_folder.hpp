@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/file_descriptor.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
@@ -97,6 +98,11 @@ class DatasetFolder {
   FileDescriptor lock_;
 };
 
+/// A `ColumnEntry::type`: that of the file, whose values are codes where the column is of text.
+[[nodiscard]] inline auto type_of_values(Column const& column) -> std::string_view {
+  return column.is_text() ? to_string(column.type()) : column.type_name();
+}
+
 /// Writes one column of a folder, block by block.
 ///
 /// Errors: every function throws `io` where the system cannot write.
@@ -106,7 +112,7 @@ class ColumnWriter {
   ColumnWriter(std::filesystem::path const& path, ColumnFormat format, std::string attempted);
 
   /// Writes these rows behind those before. Their type and row shape are those of the format; the categories of texts
-  /// may be others in each block.
+  /// may be others in each block. Errors: also `invalid_data` for a boolean that is neither 0 nor 1.
   void append(Column const& rows);
 
   /// Completes the file after the last rows, and is called once. Returns the categories of all rows, in ascending

@@ -132,7 +132,8 @@ RAYTRAIN_INLINE auto GrowingColumn::take(RowShape row_shape) -> Column {
   if (texts_) return std::exchange(*texts_, TextCodes{}).take(name_);
   return std::visit(
       [&]<class T>(std::vector<T>& numbers) {
-        return Column{name_, std::exchange(numbers, {}), std::move(row_shape)};
+        Column column{name_, std::exchange(numbers, {}), std::move(row_shape)};
+        return std::same_as<T, std::uint8_t> ? column.numbers_as_booleans() : column;
       },
       numbers_);
 }

@@ -49,7 +49,8 @@ RAYTRAIN_INLINE auto column_differences(Dataset const& first, Dataset const& par
     }
     auto const& same = *found->second;
     in_part.erase(found);
-    if (same.type() != column.type() || same.row_shape() != column.row_shape() || same.is_text() != column.is_text()) {
+    if (same.type() != column.type() || same.row_shape() != column.row_shape() ||
+        same.type_name() != column.type_name()) {
       differences.push_back(fmt::format("{} is here {}", column.describe(), same.describe()));
     }
   }

@@ -29,6 +29,7 @@
 namespace raytrain::detail {
 
 inline constexpr std::string_view npy_magic = "\x93NUMPY";
+inline constexpr std::string_view npy_booleans = "b1";
 inline constexpr char const* npy_records = "[]";        // in place of a list of fields
 inline constexpr std::size_t most_npy_dimensions = 64;  // NumPy's own limit
 
@@ -52,7 +53,7 @@ inline constexpr std::size_t most_npy_dimensions = 64;  // NumPy's own limit
 }
 
 [[nodiscard]] constexpr auto npy_element_type(std::string_view code) noexcept -> std::optional<ElementType> {
-  if (code == "b1") return ElementType::uint8;
+  if (code == npy_booleans) return ElementType::uint8;
   for (auto number = 0; number <= static_cast<int>(ElementType::float16); ++number) {
     auto const type = static_cast<ElementType>(number);
     if (npy_code(type) == code) return type;
@@ -168,7 +169,7 @@ RAYTRAIN_INLINE auto parse_npy_dictionary(std::string_view text, NpyDictionary& 
 }
 
 RAYTRAIN_INLINE auto NpyHeader::describe() const -> std::string {
-  return fmt::format("{} of {}", fmt::join(extents, " x "), to_string(type));
+  return fmt::format("{} of {}", fmt::join(extents, " x "), is_boolean ? "bool" : to_string(type));
 }
 
 /// The text of the dictionary and how many bytes lie before it.
@@ -210,7 +211,8 @@ RAYTRAIN_INLINE auto read_npy_header(DataFile& file, std::string const& attempte
   if (auto const problem = parse_npy_dictionary(text, dictionary)) throw refuse("its header is wrong: " + *problem);
   auto const& descr = *dictionary.descr;
   if (descr == npy_records) throw refuse("it is an array of records", "save each field as an array of its own");
-  auto const type = npy_element_type(std::string_view{descr}.substr(descr.empty() ? 0 : 1));
+  auto const code_here = std::string_view{descr}.substr(descr.empty() ? 0 : 1);
+  auto const type = npy_element_type(code_here);
   auto const has_order =
       descr.starts_with('<') || descr.starts_with('>') || (descr.starts_with('|') && type && size_bytes(*type) == 1);
   if (!type || !has_order) {
@@ -218,6 +220,7 @@ RAYTRAIN_INLINE auto read_npy_header(DataFile& file, std::string const& attempte
                  "save it as numbers of up to 8 bytes, for instance array.astype(numpy.float32)");
   }
   NpyHeader header{.type = *type,
+                   .is_boolean = code_here == npy_booleans,
                    .is_big_endian = descr.starts_with('>'),
                    .is_fortran_order = *dictionary.fortran_order,
                    .extents = std::move(*dictionary.shape),
@@ -244,7 +247,7 @@ RAYTRAIN_INLINE auto npy_header_of(ColumnFormat const& format, std::size_t rows,
   auto const refuse = [&](std::string happened, std::string remedy) {
     return Error{Errc::invalid_data, attempted, std::move(happened), std::move(remedy)};
   };
-  auto const code = npy_code(format.type);
+  auto const code = format.is_boolean ? npy_booleans : npy_code(format.type);
   if (code.empty()) {
     throw refuse(fmt::format("column '{}' holds {}, which NumPy has not", format.name, to_string(format.type)),
                  "make float32 of it");

@@ -20,6 +20,7 @@ namespace raytrain::detail {
 /// What a file of NumPy's says of itself.
 struct NpyHeader {
   ElementType type = ElementType::float32;
+  bool is_boolean = false;  ///< The type is uint8 then.
   bool is_big_endian = false;
   bool is_fortran_order = false;       ///< The first dimension's values lie beside one another.
   std::vector<std::size_t> extents{};  ///< The number of rows first.
