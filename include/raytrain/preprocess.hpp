@@ -22,3 +22,4 @@
 #include <raytrain/preprocess/robust_scaler.hpp>
 #include <raytrain/preprocess/simple_imputer.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>
+#include <raytrain/preprocess/tokenizer.hpp>

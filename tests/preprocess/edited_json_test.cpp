@@ -29,6 +29,7 @@
 #include <raytrain/preprocess/robust_scaler.hpp>
 #include <raytrain/preprocess/simple_imputer.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>
+#include <raytrain/preprocess/tokenizer.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/thrown_error.hpp"
@@ -87,6 +88,12 @@ TEST_CASE("categories that do not ascend, are of both kinds or none are refused 
       refusal_of("LabelEncoder",
                  R"({"label_column": "x", "categories": {"texts": [], "numbers": [2, 1], "has_others": false}})"),
       "LabelEncoder::categories: it has categories that do not ascend");
+  check_contains(refusal_of("Tokenizer", R"({"columns": ["x"], "length": 0, "max_features": null, "min_count": 1,
+                                             "vocabularies": {}})"),
+                 "invalid_data: Tokenizer::length: must be from 1 to 1048576 (got 0)");
+  check_contains(refusal_of("Tokenizer", R"({"columns": ["x"], "length": 2, "max_features": null, "min_count": 1,
+                             "vocabularies": {"x": {"texts": ["b", "a"], "numbers": [], "has_others": false}}})"),
+                 "invalid_data: Tokenizer::vocabularies: column 'x' has categories that do not ascend");
   check_contains(refusal_of("MultiHotEncoder", R"({"columns": ["x"], "delimiter": "", "max_categories": null,
                                                    "handle_unknown": "error", "categories": {}})"),
                  "invalid_data: MultiHotEncoder::delimiter: is empty");
@@ -168,6 +175,7 @@ TEST_CASE("JSON with random damage is refused by an Error, or gives a preprocess
                                          OrdinalEncoder{{"n", "t"}},
                                          MultiHotEncoder{{"t"}},
                                          CountVectorizer{{"t"}},
+                                         Tokenizer{{"t"}, 3},
                                          Chain{StandardScaler{{"x"}}, OrdinalEncoder{{"n", "t"}}}};
   std::mt19937_64 random{raytrain::testing::random_seed()};
   std::size_t read = 0;

@@ -36,4 +36,5 @@
 #include <raytrain/preprocess/robust_scaler-inl.hpp>
 #include <raytrain/preprocess/simple_imputer-inl.hpp>
 #include <raytrain/preprocess/standard_scaler-inl.hpp>
+#include <raytrain/preprocess/tokenizer-inl.hpp>
 #include <raytrain/preprocess/value_quantiles-inl.hpp>

@@ -31,6 +31,7 @@
 #include <raytrain/preprocess/robust_scaler.hpp>
 #include <raytrain/preprocess/simple_imputer.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>
+#include <raytrain/preprocess/tokenizer.hpp>
 
 namespace raytrain {
 
@@ -45,7 +46,7 @@ void register_types() {
 inline void register_preprocessors() {
   register_types<Chain, Concatenator, CountVectorizer, FeatureHasher, FunctionTransformer, HashingVectorizer,
                  KBinsDiscretizer, LabelEncoder, MaxAbsScaler, MinMaxScaler, MultiHotEncoder, Normalizer, OneHotEncoder,
-                 OrdinalEncoder, PowerTransformer, RobustScaler, SimpleImputer, StandardScaler>();
+                 OrdinalEncoder, PowerTransformer, RobustScaler, SimpleImputer, StandardScaler, Tokenizer>();
 }
 
 }  // namespace detail
