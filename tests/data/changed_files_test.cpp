@@ -116,14 +116,16 @@ TEST_CASE(
       write(format, path);
       std::atomic<bool> is_changed = false;
       std::array<std::string, 2> errors;
-      std::vector<std::thread> ranks;
-      for (std::size_t rank = 0; rank < 2; ++rank) {
-        auto const blocks = format.blocks(path).map("watched", [&](Dataset const& block) {
+      std::vector<DatasetBlocks> blocks;  // of the file as it is before either of them changes it
+      for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+        blocks.push_back(format.blocks(path).map("watched", [&](Dataset const& block) {
           if (!is_changed.exchange(true)) change.make(path);
           return block;
-        });
-        ranks.emplace_back(
-            [&, rank, blocks] { errors[rank] = thrown_error([&] { (void)materialize(into, blocks); }); });
+        }));
+      }
+      std::vector<std::thread> ranks;
+      for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+        ranks.emplace_back([&, rank] { errors[rank] = thrown_error([&] { (void)materialize(into, blocks[rank]); }); });
       }
       for (auto& rank : ranks) rank.join();
       for (auto const& error : errors) {
