@@ -214,10 +214,13 @@ RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
   std::vector<Dataset> parts;
   std::size_t have = 0;
   auto const take = [&](Dataset part) {
-    have += part.rows();
-    if (part.rows() > 0) parts.push_back(std::move(part));
+    auto [now, later] = part.split_at(std::min(part.rows(), rows - have));
+    left_ = std::move(later);
+    have += now.rows();
+    if (now.rows() > 0) parts.push_back(std::move(now));
   };
-  while (!is_at_end_ && !table_.is_full() && (table_.rows() < rows || !table_.is_between_lines())) {
+  if (left_.rows() > 0) take(std::exchange(left_, {}));
+  while (!is_at_end_ && !table_.is_full() && (have + table_.rows() < rows || !table_.is_between_lines())) {
     if (can_read_pieces()) {
       if (table_.rows() > 0) take(table_.take());
       begin_pieces();

@@ -130,8 +130,7 @@ class CsvFile {
   /// `options` outlive it. `threads`: those that read it, from 1.
   CsvFile(std::filesystem::path const& path, CsvOptions const& options, int threads);
 
-  /// At least so many rows, as far as there are: with them comes what of the piece of text is read in which the last
-  /// one lies. None at the end of the file.
+  /// So many rows, as far as there are. None at the end of the file.
   [[nodiscard]] auto next(std::size_t rows) -> std::optional<Dataset>;
 
  private:
@@ -154,6 +153,7 @@ class CsvFile {
   bool is_at_begin_ = true;
   bool is_at_end_ = false;
   bool has_rows_ = false;
+  Dataset left_;  ///< Rows behind the last block, of the piece of text that has its last row.
   std::optional<CsvPieces> pieces_;
   /// The rows of pieces. Its threads use all of the above.
   std::optional<PiecesAhead<PieceOfLines, Dataset>> read_ahead_;
@@ -179,9 +179,8 @@ class CsvFile {
 /// Source: RFC 4180 for quoted fields.
 [[nodiscard]] auto read_csv(DataPaths const& paths, CsvOptions const& options = {}) -> Dataset;
 
-/// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has at
-/// least `rows` rows, but for a file's last one. Of a file of 4 MiB or more, pieces are read
-/// ahead on up to 8 cores, by which a block may exceed `rows`.
+/// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has
+/// `rows` rows, but for a file's last one. Of a file of 4 MiB or more, pieces are read ahead on up to 8 cores.
 ///
 /// In each file the first block decides the type of a column; where all of its fields are missing there, it is float32.
 /// Name such columns in `CsvOptions::types`: a text that comes later is refused. Each block of texts has categories of
