@@ -6,6 +6,7 @@
 
 #include <raytrain/backend/backend.hpp>
 #include <raytrain/backend/mpi/array_checkpoint.hpp>
+#include <raytrain/backend/mpi/blocks_checkpoint.hpp>
 #include <raytrain/backend/mpi/mpi_context.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/element_type.hpp>

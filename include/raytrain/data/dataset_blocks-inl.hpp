@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -16,6 +17,7 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/utf8.hpp>
 #include <raytrain/core/xxh3.hpp>
+#include <raytrain/data/blocks_position.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
@@ -46,7 +48,7 @@ RAYTRAIN_INLINE void check_source_text(std::string const& text, char const* atte
 namespace raytrain {
 
 RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(std::string source, Next next, std::function<void()> check)
-    : source_{std::move(source)}, state_{std::make_shared<State>(State{std::move(next), std::move(check)})} {
+    : DatasetBlocks{source, State{.next = std::move(next), .check = std::move(check), .origin = source}} {
   detail::check_source_text(source_, "DatasetBlocks", "the source");
 }
 
@@ -57,14 +59,18 @@ RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(Dataset const& dataset)
 RAYTRAIN_INLINE auto DatasetBlocks::map(std::string const& name,
                                         std::function<Dataset(Dataset const& block)> function) const -> DatasetBlocks {
   detail::check_source_text(name, "DatasetBlocks::map", "the function's name");
-  return {fmt::format("{}; {}", source_, json_string(name)),
-          [blocks = *this, function = std::move(function), is_first = true]() mutable -> std::optional<Dataset> {
-            if (std::exchange(is_first, false)) blocks.check_is_fresh("DatasetBlocks::map");
-            auto const block = blocks.next();
-            if (!block) return std::nullopt;
-            return function(*block);
-          },
-          state_->check};
+  auto const changed = "; " + json_string(name);
+  return {source_ + changed,
+          State{.next = [blocks = *this, function = std::move(function)]() mutable -> std::optional<Dataset> {
+                  auto const block = blocks.next();
+                  if (!block) return std::nullopt;
+                  return function(*block);
+                },
+                .check = state_->check,
+                .origin = state_->origin + changed,
+                .stride = state_->stride,
+                .before_first = [blocks = *this] { blocks.check_is_fresh("DatasetBlocks::map"); },
+                .pass_over = [blocks = *this](std::uint64_t count) mutable { blocks.pass_over(count); }}};
 }
 
 RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const -> DatasetBlocks {
@@ -73,31 +79,84 @@ RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const ->
                 fmt::format("rank {} is none of {} workers", rank.value, workers.value),
                 "give the worker's own rank, and the number of all"};
   }
+  auto const others_before = std::make_shared<std::uint32_t>(rank.value);
+  auto const of_round = state_->stride * workers.value;
   return {fmt::format("{}; blocks of rank {} of {}", source_, rank.value, workers.value),
-          [blocks = *this, others_before = rank.value, workers = workers.value,
-           is_first = true]() mutable -> std::optional<Dataset> {
-            if (std::exchange(is_first, false)) blocks.check_is_fresh("DatasetBlocks::shard");
-            for (auto left = std::exchange(others_before, workers - 1); left > 0; --left) {
-              if (!blocks.next()) return std::nullopt;
-            }
-            return blocks.next();
-          },
-          state_->check};
+          State{.next = [blocks = *this, others_before, workers]() mutable -> std::optional<Dataset> {
+                  for (auto left = std::exchange(*others_before, workers.value - 1); left > 0; --left) {
+                    if (!blocks.next()) return std::nullopt;
+                  }
+                  return blocks.next();
+                },
+                .check = state_->check,
+                .origin = state_->origin,
+                .stride = of_round,
+                .before_first = [blocks = *this] { blocks.check_is_fresh("DatasetBlocks::shard"); },
+                .pass_over =
+                    [blocks = *this, others_before, workers, of_round,
+                     until_own = state_->stride * (rank.value + 1)](std::uint64_t count) mutable {
+                      if (count < of_round) return blocks.pass_over(count);
+                      // Up to its own block of the last round, behind which others may have had none.
+                      *others_before = workers.value - 1;
+                      blocks.pass_over(count - of_round + until_own);
+                    }}};
 }
 
-RAYTRAIN_INLINE auto DatasetBlocks::next() -> std::optional<Dataset> {
-  state_->is_begun = true;
+RAYTRAIN_INLINE void DatasetBlocks::note_begin() {
+  if (std::exchange(state_->is_begun, true)) return;
+  if (state_->before_first) state_->before_first();
+}
+
+RAYTRAIN_INLINE void DatasetBlocks::pass_over(std::uint64_t blocks) {
+  note_begin();
+  if (state_->pass_over) return state_->pass_over(blocks);
+  for (std::uint64_t count = 0; count < blocks; ++count) {
+    if (next()) continue;
+    throw Error{Errc::invalid_data, "DatasetBlocks::begin_at",
+                fmt::format("the position is behind {} blocks, and there are {}: {}", blocks, count, source_),
+                "look at what has become of the others, or begin the epoch anew"};
+  }
+}
+
+template <class Work>
+auto DatasetBlocks::keeping_failure(Work const& work) {
   if (state_->failure) std::rethrow_exception(state_->failure);
-  if (!state_->next) return std::nullopt;
   try {
-    auto block = state_->next();
-    if (!block) state_->next = nullptr;
-    return block;
+    return work();
   } catch (...) {
     state_->failure = std::current_exception();
     state_->next = nullptr;  // with what it holds
     throw;
   }
+}
+
+RAYTRAIN_INLINE void DatasetBlocks::begin_at(BlocksPosition const& position) {
+  check_is_fresh("DatasetBlocks::begin_at");
+  if (position.blocks > 0 && position.source != state_->origin) {
+    throw Error{Errc::invalid_data, "DatasetBlocks::begin_at",
+                fmt::format("the position is {} blocks into epoch {} of another source: {}; now it is {}",
+                            position.blocks, position.epoch, position.source, state_->origin),
+                fmt::format("go on with the same files and options, or begin the epoch anew by "
+                            "BlocksPosition{{.epoch = {}}}",
+                            position.epoch)};
+  }
+  if (position.blocks > 0) keeping_failure([&] { pass_over(position.blocks); });
+  state_->position = position;
+}
+
+RAYTRAIN_INLINE auto DatasetBlocks::next() -> std::optional<Dataset> {
+  return keeping_failure([&]() -> std::optional<Dataset> {
+    note_begin();
+    if (!state_->next) return std::nullopt;
+    auto block = state_->next();
+    if (!block) {
+      state_->next = nullptr;
+    } else {
+      state_->position.blocks += state_->stride;
+      state_->position.source = state_->origin;
+    }
+    return block;
+  });
 }
 
 RAYTRAIN_INLINE void DatasetBlocks::check_is_unchanged() const {

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/data/blocks_position.hpp>
 #include <raytrain/data/dataset.hpp>
 
 namespace raytrain {
@@ -52,6 +55,32 @@ class DatasetBlocks {
   /// Errors: `invalid_call` for a rank that is not below the number of workers.
   [[nodiscard]] auto shard(Rank rank, WorldSize workers) const -> DatasetBlocks;
 
+  /// Behind the block that was taken last, in the epoch at which `begin_at` has begun, or in epoch 0. Behind the last
+  /// block it stays there: the next epoch begins at `BlocksPosition{.epoch = position.epoch + 1}`, with a range that is
+  /// made anew. A training that keeps it in its checkpoints goes on at the next block:
+  ///
+  ///     for (; position.epoch < epochs; position = {.epoch = position.epoch + 1}) {
+  ///       auto blocks = raytrain::csv_blocks("clicks/*.csv").shard(ctx.world_rank(), ctx.world_size());
+  ///       blocks.begin_at(position);
+  ///       for (auto const& block : blocks) {
+  ///         ...
+  ///         position = blocks.position();
+  ///         ctx.report(Progress{...}, save(state));  // of TrainingState{model, optimizer, {"position", position}}
+  ///       }
+  ///     }
+  ///
+  /// Workers that have taken equally many blocks of their `shard` have the same position, which is good for any number
+  /// of workers.
+  [[nodiscard]] auto position() const -> BlocksPosition { return state_->position; }
+
+  /// The next block is that behind the position, which such a range has given, with the same files, options and names
+  /// of `map`. That of an epoch's beginning is good for any blocks.
+  ///
+  /// Errors: `invalid_call` where some of the blocks were taken already; `invalid_data` for a position in other blocks,
+  ///         also where a file was changed since, and where there are fewer; what reads a block throws.
+  /// Cost: reads the blocks before, as `next` does, one after the other, but makes nothing of them by `map`.
+  void begin_at(BlocksPosition const& position);
+
   /// Errors: those of what makes it, at each later call, too, since rows would be left out.
   [[nodiscard]] auto next() -> std::optional<Dataset>;
 
@@ -88,11 +117,29 @@ class DatasetBlocks {
 
  private:
   struct State {
-    Next next;                      ///< Empty behind the last block.
-    std::function<void()> check{};  ///< May be empty.
+    Next next;                             ///< Empty behind the last block.
+    std::function<void()> check{};         ///< May be empty.
+    std::string origin{};                  ///< The source without the shards, as a position has it.
+    std::uint64_t stride = 1;              ///< Blocks without the shards for each one here.
+    std::function<void()> before_first{};  ///< Before the first block is taken or passed over; may be empty.
+    /// Passes over so many blocks without the shards, of all workers; empty: by `next`.
+    std::function<void(std::uint64_t blocks)> pass_over{};
     bool is_begun = false;
     std::exception_ptr failure{};
+    BlocksPosition position{};
   };
+
+  DatasetBlocks(std::string source, State state)
+      : source_{std::move(source)}, state_{std::make_shared<State>(std::move(state))} {}
+
+  /// Before a block is taken or passed over.
+  void note_begin();
+
+  void pass_over(std::uint64_t blocks);
+
+  /// What `work` throws is thrown at each later call, too.
+  template <class Work>
+  auto keeping_failure(Work const& work);
 
   std::string source_;
   std::shared_ptr<State> state_;

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include <raytrain/backend/mpi/array_checkpoint.hpp>
+#include <raytrain/backend/mpi/blocks_checkpoint.hpp>
 #include <raytrain/collective/collective_group.hpp>
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/data/blocks_position.hpp>
+#include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/train/train_context.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -42,6 +51,13 @@ class MpiContext : public TrainContext {
     return TrainContext::restore(shard);
   }
 
+  /// Fills the arrays, and the position with the one that this rank has saved beside them, of whose epoch it returns
+  /// the number. A checkpoint without positions gives the beginning of `first_epoch()`. With another number of workers,
+  /// of which not all had taken equally many blocks, their epoch begins anew, of which rank 0 warns.
+  ///
+  /// Errors: as `load`; `invalid_data` for a position that cannot be read.
+  [[nodiscard]] auto restore(BlocksPosition& position, std::initializer_list<NamedArray> arrays) -> int;
+
  private:
   friend struct detail::GroupOfContext;
 
@@ -50,5 +66,27 @@ class MpiContext : public TrainContext {
 
   std::shared_ptr<CollectiveGroup> group_;
 };
+
+inline auto MpiContext::restore(BlocksPosition& position, std::initializer_list<NamedArray> arrays) -> int {
+  auto const first = restore(arrays);
+  auto const positions =
+      checkpoint() && !begins_from_other_run() ? detail::read_positions(*checkpoint()) : std::vector<BlocksPosition>{};
+  if (positions.size() == world_size().value) {
+    position = positions[world_rank().value];
+  } else if (positions.empty()) {
+    position = {.epoch = first};
+  } else if (std::ranges::count(positions, positions.front()) == std::ssize(positions)) {
+    position = positions.front();
+  } else {
+    position = {.epoch = std::ranges::min(positions, {}, &BlocksPosition::epoch).epoch};
+    if (world_rank() == Rank{0}) {
+      warn(
+          fmt::format("the {} workers of the checkpoint had not taken equally many blocks, and now there are {}: epoch "
+                      "{} begins anew, with blocks that were taken, too",
+                      positions.size(), world_size().value, position.epoch));
+    }
+  }
+  return static_cast<int>(position.epoch);
+}
 
 }  // namespace raytrain

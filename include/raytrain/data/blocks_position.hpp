@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <raytrain/message/fields.hpp>
+
+namespace raytrain {
+
+/// Where a training that goes over `DatasetBlocks` by itself stands in them: a value, to be kept in its checkpoints.
+/// The beginning of epoch 3 is `BlocksPosition{.epoch = 3}`.
+struct BlocksPosition {
+  std::int64_t epoch = 0;    ///< Counted by the program, which goes over the blocks once in each.
+  std::uint64_t blocks = 0;  ///< Of that epoch, that all workers together have taken where each takes as many.
+  std::string source{};      ///< Of which blocks; empty at the beginning of an epoch.
+
+  template <class A>
+  void serialize(A& a) {
+    a(CEREAL_NVP(epoch), CEREAL_NVP(blocks), CEREAL_NVP(source));
+  }
+
+  friend auto operator==(BlocksPosition const&, BlocksPosition const&) -> bool = default;
+};
+
+}  // namespace raytrain
