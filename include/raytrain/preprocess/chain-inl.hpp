@@ -20,9 +20,12 @@ RAYTRAIN_INLINE void Chain::fit(FitRows const& rows) {
     step->fit(seen);
     auto const next = step + 1;
     if (next == fitted.end()) break;
-    auto const rows_are_needed = std::ranges::any_of(next, fitted.end(), &AnyPreprocessor::learns_from_rows);
-    if (!rows_are_needed) seen = seen.transformed([](Dataset const& made) { return made.head(0); });
-    seen = seen.transformed([&](Dataset const& made) { return step->transform(made); });
+    auto const transform = [step](Dataset const& made) { return step->transform(made); };
+    if (std::ranges::any_of(next, fitted.end(), &AnyPreprocessor::learns_from_rows)) {
+      seen = seen.through(transform);
+    } else {
+      seen = seen.without_rows().through(transform);
+    }
   }
   steps_ = std::move(fitted);
 }

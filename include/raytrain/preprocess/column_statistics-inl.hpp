@@ -201,16 +201,34 @@ void add_tiles(std::span<T const> values, std::vector<Statistic>& into) {
   }
 }
 
-[[nodiscard]] RAYTRAIN_INLINE auto numbers_of(FitRows const& rows, std::string const& column,
+[[nodiscard]] RAYTRAIN_INLINE auto numbers_of(Dataset const& rows, std::string const& column,
                                               std::string const& attempted) -> Column const& {
-  auto const& found = rows.dataset().column(column);
+  auto const& found = rows.column(column);
   found.check_holds_numbers(attempted);
   return found;
 }
 
-template <class Statistic>
-void merge_each(std::vector<Statistic>& all, std::vector<Statistic> const& others) {
-  for (std::size_t i = 0; i < all.size(); ++i) all[i].merge(others[i]);
+/// What `Add` says of each place of the columns' rows, of which each block is looked at once for all columns.
+template <template <std::size_t, class> class Add, class Statistic>
+[[nodiscard]] auto statistics_of(FitRows const& rows, std::vector<std::string> const& columns,
+                                 std::string const& attempted) -> ByColumn<Statistic> {
+  ByColumn<Statistic> none;
+  for (auto const& name : columns) none[name].resize(numbers_of(rows.layout(), name, attempted).row_values());
+  return rows.fold(
+      none,
+      [&](Dataset const& block) {
+        auto found = none;
+        for (auto& [name, of_places] : found) {
+          block.column(name).visit([&]<Element T>(std::span<T const> values) { add_tiles<Add>(values, of_places); });
+        }
+        return found;
+      },
+      [](ByColumn<Statistic>& all, ByColumn<Statistic> const& others) {
+        for (auto& [name, of_places] : all) {
+          auto const& theirs = others.at(name);
+          for (std::size_t place = 0; place < of_places.size(); ++place) of_places[place].merge(theirs[place]);
+        }
+      });
 }
 
 RAYTRAIN_INLINE void refuse_infinity(std::string const& column, std::string const& attempted) {
@@ -219,19 +237,12 @@ RAYTRAIN_INLINE void refuse_infinity(std::string const& column, std::string cons
 }
 
 /// Of infinite values, and of those whose squares are, not finite.
-[[nodiscard]] inline auto unchecked_moments(FitRows const& rows, std::string const& column,
-                                            std::string const& attempted) -> std::vector<ValueMoments> {
-  auto const width = numbers_of(rows, column, attempted).row_values();
-  auto const sums = rows.fold(
-      std::vector<MomentSums>(width),
-      [&](Dataset const& block) {
-        std::vector<MomentSums> found(width);
-        block.column(column).visit([&]<Element T>(std::span<T const> values) { add_tiles<AddMoments>(values, found); });
-        return found;
-      },
-      merge_each<MomentSums>);
-  std::vector<ValueMoments> moments;
-  for (auto const& of_value : sums) moments.push_back(of_value.moments());
+[[nodiscard]] inline auto unchecked_moments(FitRows const& rows, std::vector<std::string> const& columns,
+                                            std::string const& attempted) -> ByColumn<ValueMoments> {
+  ByColumn<ValueMoments> moments;
+  for (auto const& [name, sums] : statistics_of<AddMoments, MomentSums>(rows, columns, attempted)) {
+    for (auto const& of_place : sums) moments[name].push_back(of_place.moments());
+  }
   return moments;
 }
 
@@ -245,44 +256,57 @@ RAYTRAIN_INLINE void refuse_infinity(std::string const& column, std::string cons
 
 }  // namespace detail
 
-RAYTRAIN_INLINE auto value_moments(FitRows const& rows, std::string const& column, std::string const& attempted)
-    -> std::vector<ValueMoments> {
-  auto moments = detail::unchecked_moments(rows, column, attempted);
+RAYTRAIN_INLINE auto value_moments(FitRows const& rows, std::vector<std::string> const& columns,
+                                   std::string const& attempted) -> ByColumn<ValueMoments> {
+  auto moments = detail::unchecked_moments(rows, columns, attempted);
   auto const is_finite = [](ValueMoments const& of_value) {
     return std::isfinite(of_value.mean) && std::isfinite(of_value.squares);
   };
-  if (!std::ranges::all_of(moments, is_finite)) detail::refuse_moments(rows, column, attempted);
+  for (auto const& name : columns) {
+    if (!std::ranges::all_of(moments[name], is_finite)) detail::refuse_moments(rows, name, attempted);
+  }
   return moments;
 }
 
-RAYTRAIN_INLINE auto value_means(FitRows const& rows, std::string const& column, std::string const& attempted)
-    -> std::vector<double> {
-  std::vector<double> means;
-  for (auto const& moments : detail::unchecked_moments(rows, column, attempted)) {
-    means.push_back(moments.count == 0 ? std::numeric_limits<double>::quiet_NaN() : moments.mean);
-    if (!std::isfinite(moments.mean)) detail::refuse_moments(rows, column, attempted);
+RAYTRAIN_INLINE auto value_means(FitRows const& rows, std::vector<std::string> const& columns,
+                                 std::string const& attempted) -> ByColumn<double> {
+  ByColumn<double> means;
+  auto const all_moments = detail::unchecked_moments(rows, columns, attempted);
+  for (auto const& name : columns) {
+    for (auto const& moments : all_moments.at(name)) {
+      means[name].push_back(moments.count == 0 ? std::numeric_limits<double>::quiet_NaN() : moments.mean);
+      if (!std::isfinite(moments.mean)) detail::refuse_moments(rows, name, attempted);
+    }
   }
   return means;
 }
 
-RAYTRAIN_INLINE auto value_ranges(FitRows const& rows, std::string const& column, std::string const& attempted)
-    -> std::vector<ValueRange> {
-  auto const width = detail::numbers_of(rows, column, attempted).row_values();
-  auto ranges = rows.fold(
-      std::vector<ValueRange>(width),
-      [&](Dataset const& block) {
-        std::vector<ValueRange> found(width);
-        block.column(column).visit(
-            [&]<Element T>(std::span<T const> values) { detail::add_tiles<detail::AddRanges>(values, found); });
-        return found;
-      },
-      detail::merge_each<ValueRange>);
-  for (auto const& range : ranges) {
-    if (!range.is_empty() && !(std::isfinite(range.min) && std::isfinite(range.max))) {
-      detail::refuse_infinity(column, attempted);
+RAYTRAIN_INLINE auto value_ranges(FitRows const& rows, std::vector<std::string> const& columns,
+                                  std::string const& attempted) -> ByColumn<ValueRange> {
+  auto ranges = detail::statistics_of<detail::AddRanges, ValueRange>(rows, columns, attempted);
+  for (auto const& name : columns) {
+    for (auto const& range : ranges[name]) {
+      if (!range.is_empty() && !(std::isfinite(range.min) && std::isfinite(range.max))) {
+        detail::refuse_infinity(name, attempted);
+      }
     }
   }
   return ranges;
+}
+
+RAYTRAIN_INLINE auto value_moments(FitRows const& rows, std::string const& column, std::string const& attempted)
+    -> std::vector<ValueMoments> {
+  return value_moments(rows, std::vector{column}, attempted)[column];
+}
+
+RAYTRAIN_INLINE auto value_means(FitRows const& rows, std::string const& column, std::string const& attempted)
+    -> std::vector<double> {
+  return value_means(rows, std::vector{column}, attempted)[column];
+}
+
+RAYTRAIN_INLINE auto value_ranges(FitRows const& rows, std::string const& column, std::string const& attempted)
+    -> std::vector<ValueRange> {
+  return value_ranges(rows, std::vector{column}, attempted)[column];
 }
 
 namespace detail {

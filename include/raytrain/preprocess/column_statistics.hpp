@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,11 @@ struct ValueCounts {
 /// Errors of all: `not_found` for a column that is not there, listing those that are; `invalid_data` for one of text
 /// where numbers are asked for, and for an infinite value, with its column.
 
+/// Several columns are named at once where each block of rows is to be made once for all of them: see
+/// `FitRows::through`.
+template <class Statistic>
+using ByColumn = std::map<std::string, std::vector<Statistic>>;
+
 /// Returns the moments of a column: one for each place in a row.
 ///
 /// Errors: also `invalid_data` for values whose sum or squares are beyond float64.
@@ -58,15 +64,21 @@ struct ValueCounts {
 ///         Recommendations", The American Statistician 37(3), 1983: shifted data.
 [[nodiscard]] auto value_moments(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> std::vector<ValueMoments>;
+[[nodiscard]] auto value_moments(FitRows const& rows, std::vector<std::string> const& columns,
+                                 std::string const& attempted) -> ByColumn<ValueMoments>;
 
 /// Returns the means, one for each place in a row; NaN where there is no value. Unlike in `value_moments` the squares
 /// of the values may be beyond float64.
 [[nodiscard]] auto value_means(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> std::vector<double>;
+[[nodiscard]] auto value_means(FitRows const& rows, std::vector<std::string> const& columns,
+                               std::string const& attempted) -> ByColumn<double>;
 
 /// Returns the smallest and the largest value for each place in a row.
 [[nodiscard]] auto value_ranges(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> std::vector<ValueRange>;
+[[nodiscard]] auto value_ranges(FitRows const& rows, std::vector<std::string> const& columns,
+                                std::string const& attempted) -> ByColumn<ValueRange>;
 
 /// Returns the different values of a column that has one value a row, text or numbers, and how often each comes.
 ///
@@ -78,7 +90,7 @@ struct ValueCounts {
 namespace detail {
 
 /// The column, which holds numbers. Errors: `not_found`; `invalid_data` for a column of text.
-[[nodiscard]] auto numbers_of(FitRows const& rows, std::string const& column, std::string const& attempted)
+[[nodiscard]] auto numbers_of(Dataset const& rows, std::string const& column, std::string const& attempted)
     -> Column const&;
 
 /// Errors: `invalid_data`, always: the column has an infinite value.

@@ -56,14 +56,14 @@ template <Element T>
 }  // namespace detail
 
 RAYTRAIN_INLINE void Concatenator::fit(FitRows const& rows) {
-  auto const& there = rows.dataset();
+  auto const& there = rows.layout();
   std::unordered_set<std::string_view> names;
   for (auto const& column : there.columns()) names.insert(column.name());
   for (auto const& name : exclude) {
     if (!names.contains(name)) (void)there.column(name);  // tells what there is
   }
   auto of_numbers = chosen(there, "Concatenator::fit");
-  (void)made_of(there.head(0), of_numbers, "Concatenator::fit");
+  (void)made_of(there, of_numbers, "Concatenator::fit");
   learnt_columns = columns.empty() ? std::move(of_numbers) : std::vector<std::string>{};
 }
 

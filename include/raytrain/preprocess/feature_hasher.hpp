@@ -29,7 +29,7 @@ struct FeatureHasher {
   std::string output_column = "hashed_features";  ///< Not that of another column.
 
   /// Looks at the rows, and learns nothing. Errors: as `transform`.
-  void fit(FitRows const& rows) { (void)made_of(rows.dataset().head(0), "FeatureHasher::fit"); }
+  void fit(FitRows const& rows) { (void)made_of(rows.layout(), "FeatureHasher::fit"); }
   [[nodiscard]] static auto is_fitted() -> bool { return true; }
   /// Errors: `invalid_config` for no column, one that is named twice, and for other settings out of their range;
   ///         `not_found`; `invalid_data` for several values a row, and where another column has the output's name.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include <raytrain/core/bytes.hpp>
@@ -25,6 +26,7 @@ class FitRows {
  public:
   /// Gives every worker's bytes, in rank order. All workers call it together.
   using AllGather = std::function<std::vector<Bytes>(Bytes mine)>;
+  using Transform = std::function<Dataset(Dataset const& rows)>;
 
   /// All rows. Not explicit: `scaler.fit(dataset)`.
   FitRows(Dataset const& dataset);  // NOLINT(google-explicit-constructor)
@@ -39,17 +41,22 @@ class FitRows {
   /// is of all of them, in the order of the workers.
   FitRows(Dataset const& dataset, Part part, AllGather all_gather);
 
-  /// This worker's rows.
-  [[nodiscard]] auto dataset() const noexcept -> Dataset const& { return dataset_; }
+  /// This worker's rows. Those that come `through` a step before are made at once, and then stay in memory: for who
+  /// goes through them many times. `fold` makes block by block.
+  [[nodiscard]] auto dataset() const -> Dataset const&;
 
-  /// The same rows after a step before: `transform` gives as many rows as it gets, or none where nothing is learnt of
-  /// them.
-  template <class Transform>
-  [[nodiscard]] auto transformed(Transform const& transform) const -> FitRows {
-    auto result = *this;
-    result.dataset_ = transform(dataset_);
-    return result;
-  }
+  /// No rows, in the columns of `dataset`.
+  [[nodiscard]] auto layout() const -> Dataset const&;
+
+  /// The same rows after a step before, made anew, block by block, each time that they are gone through. `transform`,
+  /// which outlives it, gives as many rows as it gets, each of one row alone.
+  [[nodiscard]] auto through(Transform transform) const -> FitRows;
+
+  /// The same rows after a step before, in memory. `transform` gives as many rows as it gets.
+  [[nodiscard]] auto transformed(Transform const& transform) const -> FitRows;
+
+  /// None of the rows, for who learns nothing of them.
+  [[nodiscard]] auto without_rows() const -> FitRows;
 
   /// Every worker's value, in rank order: of one program its own. A group operation.
   template <Transferable T>
@@ -65,9 +72,7 @@ class FitRows {
   template <Transferable T, class Find, class Merge>
   [[nodiscard]] auto fold(T all, Find const& find, Merge const& merge) const -> T {
     std::vector<T> found;
-    for (std::size_t first = 0; first < dataset_.rows(); first += block_rows_) {
-      found.push_back(find(dataset_.split_at(first).second.head(block_rows_)));
-    }
+    for (std::size_t first = 0; first < source_.rows(); first += block_rows_) found.push_back(find(block(first)));
     for (auto const& of_worker : all_gather(found)) {
       for (auto const& of_block : of_worker) merge(all, of_block);
     }
@@ -75,9 +80,23 @@ class FitRows {
   }
 
  private:
-  Dataset dataset_;
+  /// What was made of the rows, once asked for.
+  struct Made {
+    std::optional<Dataset> layout{};
+    std::optional<Dataset> all{};
+  };
+
+  /// The block that begins with this row.
+  [[nodiscard]] auto block(std::size_t first) const -> Dataset;
+  [[nodiscard]] auto after_steps(Dataset rows) const -> Dataset;
+  /// Others than these, in memory.
+  [[nodiscard]] auto replaced_by(Dataset rows) const -> FitRows;
+
+  Dataset source_;
+  std::vector<Transform> steps_;  ///< Through which the rows come.
   std::size_t block_rows_;
   AllGather all_gather_;
+  std::shared_ptr<Made> made_ = std::make_shared<Made>();
 };
 
 }  // namespace raytrain

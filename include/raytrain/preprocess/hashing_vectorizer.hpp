@@ -26,7 +26,7 @@ struct HashingVectorizer {
   std::size_t num_features = 256;      ///< From 1 to 1,048,576.
 
   /// Looks at the rows, and learns nothing. Errors: as `transform`.
-  void fit(FitRows const& rows) { (void)made_of(rows.dataset().head(0), "HashingVectorizer::fit"); }
+  void fit(FitRows const& rows) { (void)made_of(rows.layout(), "HashingVectorizer::fit"); }
   [[nodiscard]] static auto is_fitted() -> bool { return true; }
   /// Errors: `invalid_config` for no column, one that is named twice, and for `num_features` out of its range;
   ///         `not_found`; `invalid_data` for a column of numbers.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -58,18 +59,19 @@ inline void check_bins(KBinsDiscretizer const& discretizer) {
   return edges;
 }
 
+/// For each place of the column's rows; of NaN where there are no values.
+[[nodiscard]] inline auto learn_quantile_edges(FitRows const& rows, std::string const& name, int n_bins,
+                                               std::string const& attempted) -> std::vector<std::vector<double>> {
+  std::vector<double> at;
+  for (int i = 0; i <= n_bins; ++i) at.push_back(static_cast<double>(i) / n_bins);
+  return value_quantiles(rows, name, at, attempted);
+}
+
 /// For each place of the column's rows; empty where there are no values.
-[[nodiscard]] inline auto learn_edges(KBinsDiscretizer const& discretizer, FitRows const& rows, std::string const& name)
+[[nodiscard]] inline auto uniform_edges(std::vector<ValueRange> const& ranges, int n_bins)
     -> std::vector<std::vector<double>> {
-  auto const* const attempted = "KBinsDiscretizer::fit";
-  auto const n_bins = discretizer.n_bins;
-  if (discretizer.strategy == BinStrategy::quantile) {
-    std::vector<double> at;
-    for (int i = 0; i <= n_bins; ++i) at.push_back(static_cast<double>(i) / n_bins);
-    return value_quantiles(rows, name, at, attempted);
-  }
   std::vector<std::vector<double>> edges;
-  for (auto const& range : value_ranges(rows, name, attempted)) {
+  for (auto const& range : ranges) {
     edges.push_back(range.is_empty() ? std::vector<double>{} : uniform_edges(range, n_bins));
   }
   return edges;
@@ -86,15 +88,22 @@ inline void check_bins(KBinsDiscretizer const& discretizer) {
 RAYTRAIN_INLINE void KBinsDiscretizer::fit(FitRows const& rows) {
   detail::check_columns(columns, type_name);
   detail::check_bins(*this);
+  auto const* const attempted = "KBinsDiscretizer::fit";
+  auto const is_uniform = strategy == BinStrategy::uniform;
+  std::vector<std::string> ranged;
+  std::ranges::copy_if(columns, std::back_inserter(ranged),
+                       [&](auto const& name) { return is_uniform && !bins.contains(name); });
+  auto const ranges = value_ranges(rows, ranged, attempted);
   std::map<std::string, std::vector<std::vector<double>>> learnt;
   for (auto const& name : columns) {
     if (auto const given = bins.find(name); given != bins.end()) {
-      auto const& column = rows.dataset().column(name);
-      column.check_holds_numbers("KBinsDiscretizer::fit");
+      auto const& column = rows.layout().column(name);
+      column.check_holds_numbers(attempted);
       learnt[name].assign(column.row_values(), given->second);
       continue;
     }
-    learnt[name] = detail::learn_edges(*this, rows, name);
+    learnt[name] = is_uniform ? detail::uniform_edges(ranges.at(name), n_bins)
+                              : detail::learn_quantile_edges(rows, name, n_bins, attempted);
     for (auto& of_place : learnt[name]) {
       detail::check_has_values(!of_place.empty() && !std::isnan(of_place[0]), name, type_name);
       auto const only = of_place[0];

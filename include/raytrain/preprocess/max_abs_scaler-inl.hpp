@@ -17,8 +17,10 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE void MaxAbsScaler::fit(FitRows const& rows) {
+  detail::check_columns(columns, type_name);
+  auto const found = value_ranges(rows, columns, "MaxAbsScaler::fit");
   scales = detail::learn_scales(
-      columns, type_name, [&](auto const& name) { return value_ranges(rows, name, "MaxAbsScaler::fit"); },
+      columns, type_name, [&](auto const& name) -> auto const& { return found.at(name); },
       [](ValueRange const& range) -> std::optional<std::pair<double, double>> {
         if (range.is_empty()) return std::nullopt;
         auto const largest = std::max(std::abs(range.min), std::abs(range.max));

@@ -26,8 +26,10 @@ RAYTRAIN_INLINE void MinMaxScaler::fit(FitRows const& rows) {
         fmt::format("must go from one number to a larger one (got {} to {})", feature_range.min, feature_range.max),
         "write .feature_range = {0, 1}"};
   }
+  detail::check_columns(columns, type_name);
+  auto const found = value_ranges(rows, columns, "MinMaxScaler::fit");
   scales = detail::learn_scales(
-      columns, type_name, [&](auto const& name) { return value_ranges(rows, name, "MinMaxScaler::fit"); },
+      columns, type_name, [&](auto const& name) -> auto const& { return found.at(name); },
       [&](ValueRange const& range) -> std::optional<std::pair<double, double>> {
         if (range.is_empty()) return std::nullopt;
         auto const width = feature_range.max - feature_range.min;

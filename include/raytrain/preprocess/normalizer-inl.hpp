@@ -90,7 +90,7 @@ void add_lengths(Column const& column, std::vector<double>& lengths, Add const& 
 
 RAYTRAIN_INLINE void Normalizer::fit(FitRows const& rows) {
   detail::check_columns(columns, type_name);
-  for (auto const& name : columns) rows.dataset().column(name).check_holds_numbers("Normalizer::fit");
+  for (auto const& name : columns) rows.layout().column(name).check_holds_numbers("Normalizer::fit");
 }
 
 RAYTRAIN_INLINE auto Normalizer::transform(Dataset const& dataset) const -> Dataset {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -95,15 +96,17 @@ inline void check_constant(SimpleImputer const& imputer) {
   return counts.numbers[most_frequent(counts)];
 }
 
-[[nodiscard]] inline auto learn_numbers(SimpleImputer const& imputer, FitRows const& rows, std::string const& name)
-    -> ColumnFill {
-  auto const* const attempted = "SimpleImputer::fit";
-  auto const width = rows.dataset().column(name).row_values();
+/// `means`: of the strategy `mean`.
+[[nodiscard]] inline auto learn_numbers(SimpleImputer const& imputer, FitRows const& rows, std::string const& name,
+                                        ByColumn<double> const& means) -> ColumnFill {
+  auto const width = rows.layout().column(name).row_values();
   ColumnFill fill;
   switch (imputer.strategy) {
-    case ImputeStrategy::mean: fill.numbers = value_means(rows, name, attempted); break;
+    case ImputeStrategy::mean: fill.numbers = means.at(name); break;
     case ImputeStrategy::median:
-      for (auto const& quantiles : value_quantiles(rows, name, {0.5}, attempted)) fill.numbers.push_back(quantiles[0]);
+      for (auto const& quantiles : value_quantiles(rows, name, {0.5}, "SimpleImputer::fit")) {
+        fill.numbers.push_back(quantiles[0]);
+      }
       break;
     case ImputeStrategy::most_frequent:
       for (std::size_t place = 0; place < width; ++place) {
@@ -183,10 +186,15 @@ struct TextsWithFill {
 RAYTRAIN_INLINE void SimpleImputer::fit(FitRows const& rows) {
   detail::check_columns(columns, type_name);
   detail::check_constant(*this);
+  auto const is_text = [&](std::string const& name) { return rows.layout().column(name).is_text(); };
+  std::vector<std::string> averaged;
+  std::ranges::copy_if(columns, std::back_inserter(averaged),
+                       [&](auto const& name) { return strategy == ImputeStrategy::mean && !is_text(name); });
+  auto const means = value_means(rows, averaged, "SimpleImputer::fit");
   std::map<std::string, detail::ColumnFill> learnt;
   for (auto const& name : columns) {
-    learnt[name] = rows.dataset().column(name).is_text() ? detail::learn_text(*this, rows, name)
-                                                         : detail::learn_numbers(*this, rows, name);
+    learnt[name] =
+        is_text(name) ? detail::learn_text(*this, rows, name) : detail::learn_numbers(*this, rows, name, means);
   }
   fills = std::move(learnt);
 }

@@ -13,9 +13,10 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE void StandardScaler::fit(FitRows const& rows) {
+  detail::check_columns(columns, type_name);
+  auto const found = value_moments(rows, columns, "StandardScaler::fit");
   scales = detail::learn_scales(
-      columns, type_name, [&](auto const& name) { return value_moments(rows, name, "StandardScaler::fit"); },
-      detail::standard_scale);
+      columns, type_name, [&](auto const& name) -> auto const& { return found.at(name); }, detail::standard_scale);
 }
 
 RAYTRAIN_INLINE auto StandardScaler::transform(Dataset const& dataset) const -> Dataset {

@@ -291,7 +291,7 @@ inline constexpr std::size_t most_quantiles_at_once = 64;
 RAYTRAIN_INLINE auto find_quantiles(FitRows const& rows, std::string const& column, std::vector<double> const& at,
                                     std::string const& attempted, std::size_t most_kept)
     -> std::vector<std::vector<double>> {
-  auto const& values = numbers_of(rows, column, attempted);
+  auto const& values = numbers_of(rows.dataset(), column, attempted);
   std::vector<QuantileSearch> searches(values.row_values());
   auto const first_digits = rows.all_gather(first_digit_counts(values));
   for (std::size_t place = 0; place < searches.size(); ++place) {

@@ -86,7 +86,7 @@ RAYTRAIN_INLINE auto learn_categories(FitRows const& rows, std::string const& co
                                       std::string_view type_name) -> Categories {
   auto const attempted = fmt::format("{}::fit", type_name);
   auto counts = value_counts(rows, column, attempted);
-  auto const type = rows.dataset().column(column).type();
+  auto const type = rows.layout().column(column).type();
   if (!counts.numbers.empty() && (type == ElementType::int64 || type == ElementType::uint64)) {
     constexpr auto last_exact = 9'007'199'254'740'991.0;  // 2^53 - 1
     if (counts.numbers.front() < -last_exact || counts.numbers.back() > last_exact) {
