@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <optional>
+#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -51,6 +54,21 @@ TEST_CASE("a shard of blocks has a source of its own, and is taken from blocks t
   check_contains(thrown_error([&] { (void)numbers_in(shard); }), "some of the blocks were taken already");
   check_contains(thrown_error([&] { (void)blocks.shard(Rank{2}, WorldSize{2}); }),
                  "DatasetBlocks::shard: rank 2 is none of 2 workers");
+}
+
+TEST_CASE("a range that has failed lets go of what its blocks come from") {
+  auto held = std::make_shared<int>();
+  std::weak_ptr<int> const watched = held;
+  DatasetBlocks::Next const next = [held = std::move(held)]() -> std::optional<Dataset> { return Dataset::of_rows(1); };
+  auto const failing = [](DatasetBlocks const& blocks) {
+    return blocks.shard(Rank{0}, WorldSize{1}).map("fails", [](Dataset const&) -> Dataset {
+      throw std::runtime_error{"no"};
+    });
+  };
+  auto blocks = failing({"rows", next});
+  CHECK(watched.use_count() == 2);
+  CHECK_THROWS_AS((void)blocks.next(), std::runtime_error);
+  CHECK(watched.use_count() == 1);
 }
 
 TEST_CASE("blocks of a file, also mapped and in shards, say that it was changed since they were made") {

@@ -125,7 +125,9 @@ auto DatasetBlocks::keeping_failure(Work const& work) {
     return work();
   } catch (...) {
     state_->failure = std::current_exception();
-    state_->next = nullptr;  // with what it holds
+    state_->next = nullptr;  // with the files and rows that these hold
+    state_->before_first = nullptr;
+    state_->pass_over = nullptr;
     throw;
   }
 }

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <string>
 #include <vector>
 
 #include <raytrain/backend/mpi/array_checkpoint.hpp>
@@ -19,9 +18,8 @@ namespace raytrain {
 
 namespace detail {
 
-[[nodiscard]] inline auto position_file(Rank rank) -> std::string {
-  return rank_folder_name(rank) + "/blocks_position.json";
-}
+/// In the rank's folder.
+inline constexpr auto position_file = "blocks_position.json";
 
 /// Of each rank that has saved the checkpoint; none where it has no positions.
 ///
@@ -29,7 +27,7 @@ namespace detail {
 [[nodiscard]] inline auto read_positions(Checkpoint const& checkpoint) -> std::vector<BlocksPosition> {
   std::vector<BlocksPosition> positions;
   for (std::uint32_t rank = 0; rank < checkpoint.world_size().value; ++rank) {
-    auto const file = position_file(Rank{rank});
+    auto const file = rank_folder_name(Rank{rank}) + "/" + position_file;
     if (rank == 0 && !checkpoint.contains(file)) break;
     auto const content = checkpoint.read(file);
     positions.push_back(read_json<BlocksPosition>(text_of(content), checkpoint.location() + "/" + file));
@@ -46,7 +44,7 @@ namespace detail {
   auto draft = save(arrays);
   auto const text = write_json(position);
   auto const bytes = bytes_of(text);
-  draft.add_own("blocks_position.json", Bytes{bytes.begin(), bytes.end()});
+  draft.add_own(detail::position_file, Bytes{bytes.begin(), bytes.end()});
   return draft;
 }
 
