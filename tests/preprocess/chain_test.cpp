@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/preprocess/chain.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -12,9 +16,19 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/concatenator.hpp>
+#include <raytrain/preprocess/count_vectorizer.hpp>
 #include <raytrain/preprocess/function_transformer.hpp>
+#include <raytrain/preprocess/k_bins_discretizer.hpp>
+#include <raytrain/preprocess/label_encoder.hpp>
+#include <raytrain/preprocess/max_abs_scaler.hpp>
+#include <raytrain/preprocess/min_max_scaler.hpp>
+#include <raytrain/preprocess/one_hot_encoder.hpp>
+#include <raytrain/preprocess/ordinal_encoder.hpp>
+#include <raytrain/preprocess/power_transformer.hpp>
 #include <raytrain/preprocess/preprocessor.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
+#include <raytrain/preprocess/robust_scaler.hpp>
+#include <raytrain/preprocess/simple_imputer.hpp>
 #include <raytrain/preprocess/standard_scaler.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
@@ -23,6 +37,7 @@
 
 using raytrain::AnyPreprocessor;
 using raytrain::Chain;
+using raytrain::Column;
 using raytrain::Concatenator;
 using raytrain::Dataset;
 using raytrain::FitRows;
@@ -122,6 +137,69 @@ TEST_CASE("no rows are made for a chain in a chain whose steps learn nothing") {
   outer.fit(dataset);
   CHECK(widened_rows == 0);
   CHECK(outer.transform(dataset).column("features").row_values() == 2);
+}
+
+/// The most rows that `watched` has got at once.
+std::atomic<std::size_t> most_rows = 0;
+
+auto watched(Dataset const& rows) -> Dataset {
+  most_rows = std::max(most_rows.load(), rows.rows());
+  return rows;
+}
+
+/// Rows of numbers, of which some are missing, and of texts.
+auto mixed_rows(std::size_t count) -> Dataset {
+  std::mt19937_64 random{raytrain::testing::random_seed()};
+  std::vector<double> x(count);
+  std::vector<float> pair(2 * count);
+  std::vector<std::optional<std::string>> city(count);
+  std::vector<std::optional<std::string>> words(count);
+  for (std::size_t row = 0; row < count; ++row) {
+    x[row] = random() % 50 == 0 ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(random() % 999) + 0.37;
+    for (std::size_t i = 0; i < 2; ++i) pair[2 * row + i] = static_cast<float>(random() % 17);
+    city[row] = "city " + std::to_string(random() % 40);
+    words[row] = "word" + std::to_string(random() % 9) + " word" + std::to_string(random() % 9);
+  }
+  return Dataset::from_columns(
+      {{"x", x}, {"pair", pair, {2}}, Column::of_texts("city", city), Column::of_texts("words", words)});
+}
+
+TEST_CASE("a step behind another one learns, block by block, what it learns of rows in memory") {
+  using namespace raytrain;
+  register_function("watched", watched);
+  auto const dataset = mixed_rows(60'000);
+  std::vector<AnyPreprocessor> const in_blocks{
+      StandardScaler{{"x", "pair"}},
+      MinMaxScaler{{"x", "pair"}},
+      MaxAbsScaler{{"x", "pair"}},
+      SimpleImputer{{"x", "pair"}},
+      SimpleImputer{.columns = {"city", "x"}, .strategy = ImputeStrategy::most_frequent},
+      KBinsDiscretizer{.columns = {"x", "pair"}, .strategy = BinStrategy::uniform},
+      OrdinalEncoder{{"city", "x"}},
+      OneHotEncoder{{"city"}},
+      LabelEncoder{"city"},
+      CountVectorizer{{"words"}},
+      Concatenator{{"x", "pair"}}};
+  std::vector<AnyPreprocessor> const in_memory{
+      RobustScaler{{"x", "pair"}}, PowerTransformer{{"x", "pair"}},
+      KBinsDiscretizer{.columns = {"x"}, .strategy = BinStrategy::quantile},
+      SimpleImputer{.columns = {"x"}, .strategy = ImputeStrategy::median},
+      SimpleImputer{.columns = {"pair"}, .strategy = ImputeStrategy::most_frequent}};
+  for (auto const* const steps : {&in_blocks, &in_memory}) {
+    for (auto step : *steps) {
+      CAPTURE(step.type_name());
+      auto const learn = [&](FitRows const& rows) {
+        Chain chain{FunctionTransformer{"watched"}, Chain{FunctionTransformer{"watched"}, step}};
+        chain.fit(rows);
+        return to_json(chain.step<Chain>().steps()[1]);
+      };
+      step.fit(dataset);
+      most_rows = 0;
+      CHECK(learn(dataset) == to_json(step));
+      if (steps == &in_blocks) CHECK(most_rows <= 1024);
+      for (auto const& of_worker : testing::learnt_by_workers(dataset, 3, learn)) CHECK(of_worker == to_json(step));
+    }
+  }
 }
 
 TEST_CASE("a chain whose second step fails is as it was before") {

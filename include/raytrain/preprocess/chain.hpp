@@ -53,8 +53,9 @@ class Chain {
   /// Each step.
   ///
   /// Errors: as of the steps.
-  /// Cost:   the memory of this worker's part of the rows, as each step makes it, up to the last step that learns from
-  ///         them; the steps behind it see the columns alone.
+  /// Cost:   the steps before one that learns from the rows make them anew for it, block by block; all at once for
+  ///         quantiles and powers, in the memory of this worker's part of the rows. Steps behind the last one that
+  ///         learns see the columns alone.
   void fit(FitRows const& rows);
   [[nodiscard]] auto is_fitted() const -> bool;
   /// Whether any of the steps does.

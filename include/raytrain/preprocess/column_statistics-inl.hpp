@@ -311,34 +311,62 @@ RAYTRAIN_INLINE auto value_ranges(FitRows const& rows, std::string const& column
 
 namespace detail {
 
-/// Stops above as many as may be categories.
-[[nodiscard]] inline auto count_numbers(Column const& column) -> std::map<double, std::uint64_t> {
-  std::unordered_map<double, std::uint64_t> counts;
-  column.visit([&]<Element T>(std::span<T const> values) {
-    for (auto const value : values) {
-      auto const number = as_double(value) + 0.0;  // -0 is 0
-      if (number == number) ++counts[number];
-      if (counts.size() > most_categories) return;
+/// How often this worker's rows have each value of a column. It stops above as many as may be categories.
+struct OwnCounts {
+  std::map<std::string, std::uint64_t> texts{};
+  std::unordered_map<double, std::uint64_t> numbers{};
+
+  void add(Column const& column) {
+    if (texts.size() > most_categories || numbers.size() > most_categories) return;
+    if (column.is_text()) {
+      for_each_text(column, [&](std::string const& text, std::uint64_t count) {
+        texts[text] += count;
+        return texts.size() <= most_categories;
+      });
+    } else {
+      column.visit([&]<Element T>(std::span<T const> values) {
+        for (auto const value : values) {
+          auto const number = as_double(value) + 0.0;  // -0 is 0
+          if (number == number) ++numbers[number];
+          if (numbers.size() > most_categories) return;
+        }
+      });
     }
-  });
-  return {counts.begin(), counts.end()};
+  }
+};
+
+/// What all workers have counted of a column.
+[[nodiscard]] inline auto counts_of_all(FitRows const& rows, OwnCounts const& mine, std::string const& column,
+                                        std::string const& attempted) -> ValueCounts {
+  ValueCounts counts;
+  if (rows.layout().column(column).is_text()) {
+    std::tie(counts.texts, counts.counts) = add_counts(rows, mine.texts, column, attempted);
+    return counts;
+  }
+  std::map<double, std::uint64_t> const numbers{mine.numbers.begin(), mine.numbers.end()};
+  std::tie(counts.numbers, counts.counts) = add_counts(rows, numbers, column, attempted);
+  auto const is_finite = [](double number) { return std::isfinite(number); };
+  if (!std::ranges::all_of(counts.numbers, is_finite)) refuse_infinity(column, attempted);
+  return counts;
 }
 
 }  // namespace detail
 
+RAYTRAIN_INLINE auto value_counts(FitRows const& rows, std::vector<std::string> const& columns,
+                                  std::string const& attempted) -> std::map<std::string, ValueCounts> {
+  for (auto const& name : columns) rows.layout().column(name).check_one_value_a_row(attempted);
+  std::map<std::string, detail::OwnCounts> mine;
+  rows.for_each_piece([&](Dataset const& some) {
+    for (auto const& name : columns) mine[name].add(some.column(name));
+  });
+  std::map<std::string, ValueCounts> counts;
+  for (auto const& name : columns) counts[name] = detail::counts_of_all(rows, mine[name], name, attempted);
+  return counts;
+}
+
 RAYTRAIN_INLINE auto value_counts(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> ValueCounts {
-  auto const& found = rows.dataset().column(column);
-  found.check_one_value_a_row(attempted);
-  ValueCounts counts;
-  if (found.is_text()) {
-    std::tie(counts.texts, counts.counts) = detail::add_counts(rows, detail::count_texts(found), column, attempted);
-  } else {
-    std::tie(counts.numbers, counts.counts) = detail::add_counts(rows, detail::count_numbers(found), column, attempted);
-    auto const is_finite = [](double number) { return std::isfinite(number); };
-    if (!std::ranges::all_of(counts.numbers, is_finite)) detail::refuse_infinity(column, attempted);
-  }
-  return counts;
+  return std::move(value_counts(rows, std::vector{column}, attempted)[column]);
 }
 
 }  // namespace raytrain

@@ -86,6 +86,8 @@ using ByColumn = std::map<std::string, std::vector<Statistic>>;
 ///         no categories.
 [[nodiscard]] auto value_counts(FitRows const& rows, std::string const& column, std::string const& attempted)
     -> ValueCounts;
+[[nodiscard]] auto value_counts(FitRows const& rows, std::vector<std::string> const& columns,
+                                std::string const& attempted) -> std::map<std::string, ValueCounts>;
 
 namespace detail {
 

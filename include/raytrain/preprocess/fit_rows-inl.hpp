@@ -55,7 +55,7 @@ RAYTRAIN_INLINE auto FitRows::layout() const -> Dataset const& {
 
 RAYTRAIN_INLINE auto FitRows::block(std::size_t first) const -> Dataset {
   auto const of = [&](Dataset const& rows) { return rows.split_at(first).second.head(block_rows_); };
-  return made_->all ? of(*made_->all) : after_steps(of(source_));
+  return is_made() ? of(dataset()) : after_steps(of(source_));
 }
 
 RAYTRAIN_INLINE auto FitRows::through(Transform transform) const -> FitRows {

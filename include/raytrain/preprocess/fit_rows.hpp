@@ -58,6 +58,13 @@ class FitRows {
   /// None of the rows, for who learns nothing of them.
   [[nodiscard]] auto without_rows() const -> FitRows;
 
+  /// Calls `work(piece)` for this worker's rows, piece by piece where they are made, else once.
+  template <class Work>
+  void for_each_piece(Work const& work) const {
+    if (is_made()) return work(dataset());
+    for (std::size_t first = 0; first < source_.rows(); first += block_rows_) work(block(first));
+  }
+
   /// Every worker's value, in rank order: of one program its own. A group operation.
   template <Transferable T>
   [[nodiscard]] auto all_gather(T const& mine) const -> std::vector<T> {
@@ -86,6 +93,8 @@ class FitRows {
     std::optional<Dataset> all{};
   };
 
+  /// Whether all rows are there, without a step that makes them.
+  [[nodiscard]] auto is_made() const noexcept -> bool { return steps_.empty() || made_->all; }
   /// The block that begins with this row.
   [[nodiscard]] auto block(std::size_t first) const -> Dataset;
   [[nodiscard]] auto after_steps(Dataset rows) const -> Dataset;

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
@@ -58,9 +57,26 @@ inline void check_constant(SimpleImputer const& imputer) {
   return static_cast<std::size_t>(std::ranges::max_element(counts.counts) - counts.counts.begin());
 }
 
+/// What is learnt of all columns at once.
+struct ImputerStatistics {
+  ByColumn<double> means{};                     ///< Of the strategy `mean`.
+  std::map<std::string, ValueCounts> counts{};  ///< Of `most_frequent`, of columns of one value a row.
+};
+
+[[nodiscard]] inline auto learn_statistics(SimpleImputer const& imputer, FitRows const& rows) -> ImputerStatistics {
+  std::vector<std::string> averaged;
+  std::vector<std::string> counted;
+  for (auto const& name : imputer.columns) {
+    auto const& column = rows.layout().column(name);
+    if (imputer.strategy == ImputeStrategy::mean && !column.is_text()) averaged.push_back(name);
+    if (imputer.strategy == ImputeStrategy::most_frequent && column.row_values() == 1) counted.push_back(name);
+  }
+  return {value_means(rows, averaged, "SimpleImputer::fit"), value_counts(rows, counted, "SimpleImputer::fit")};
+}
+
 /// The constant, or the one that comes most often; of neither strategy `invalid_config`.
-[[nodiscard]] inline auto learn_text(SimpleImputer const& imputer, FitRows const& rows, std::string const& name)
-    -> ColumnFill {
+[[nodiscard]] inline auto learn_text(SimpleImputer const& imputer, std::string const& name,
+                                     ImputerStatistics const& statistics) -> ColumnFill {
   if (imputer.strategy == ImputeStrategy::constant) {
     if (!imputer.fill_text) {
       refuse_constant("fill_text", fmt::format("is not given, and column '{}' holds text", name),
@@ -73,17 +89,20 @@ inline void check_constant(SimpleImputer const& imputer) {
                 fmt::format("is {}, and column '{}' holds text", name_of(imputer.strategy), name),
                 "fill it by another one, by ImputeStrategy::most_frequent or constant"};
   }
-  auto const counts = value_counts(rows, name, "SimpleImputer::fit");
+  auto const& counts = statistics.counts.at(name);
   check_has_values(!counts.counts.empty(), name, SimpleImputer::type_name);
   return {.numbers = {}, .text = counts.texts[most_frequent(counts)]};
 }
 
 /// NaN of no values.
-[[nodiscard]] inline auto most_frequent_number(FitRows const& rows, std::string const& name, std::size_t place)
-    -> double {
+[[nodiscard]] inline auto most_frequent_number(ValueCounts const& counts) -> double {
+  return counts.counts.empty() ? std::numeric_limits<double>::quiet_NaN() : counts.numbers[most_frequent(counts)];
+}
+
+/// Of several values a row, those at one place.
+[[nodiscard]] inline auto most_frequent_at(FitRows const& rows, std::string const& name, std::size_t place) -> double {
   auto const alone = rows.transformed([&](Dataset const& all) {
     auto const& column = all.column(name);
-    if (column.row_values() == 1) return all;
     std::vector<double> values;
     values.reserve(column.rows());
     column.visit([&]<Element T>(std::span<T const> from) {
@@ -91,18 +110,15 @@ inline void check_constant(SimpleImputer const& imputer) {
     });
     return Dataset::from_columns({{name, std::move(values)}});
   });
-  auto const counts = value_counts(alone, name, "SimpleImputer::fit");
-  if (counts.counts.empty()) return std::numeric_limits<double>::quiet_NaN();
-  return counts.numbers[most_frequent(counts)];
+  return most_frequent_number(value_counts(alone, name, "SimpleImputer::fit"));
 }
 
-/// `means`: of the strategy `mean`.
 [[nodiscard]] inline auto learn_numbers(SimpleImputer const& imputer, FitRows const& rows, std::string const& name,
-                                        ByColumn<double> const& means) -> ColumnFill {
+                                        ImputerStatistics const& statistics) -> ColumnFill {
   auto const width = rows.layout().column(name).row_values();
   ColumnFill fill;
   switch (imputer.strategy) {
-    case ImputeStrategy::mean: fill.numbers = means.at(name); break;
+    case ImputeStrategy::mean: fill.numbers = statistics.means.at(name); break;
     case ImputeStrategy::median:
       for (auto const& quantiles : value_quantiles(rows, name, {0.5}, "SimpleImputer::fit")) {
         fill.numbers.push_back(quantiles[0]);
@@ -110,7 +126,8 @@ inline void check_constant(SimpleImputer const& imputer) {
       break;
     case ImputeStrategy::most_frequent:
       for (std::size_t place = 0; place < width; ++place) {
-        fill.numbers.push_back(most_frequent_number(rows, name, place));
+        fill.numbers.push_back(width == 1 ? most_frequent_number(statistics.counts.at(name))
+                                          : most_frequent_at(rows, name, place));
       }
       break;
     case ImputeStrategy::constant:
@@ -186,15 +203,11 @@ struct TextsWithFill {
 RAYTRAIN_INLINE void SimpleImputer::fit(FitRows const& rows) {
   detail::check_columns(columns, type_name);
   detail::check_constant(*this);
-  auto const is_text = [&](std::string const& name) { return rows.layout().column(name).is_text(); };
-  std::vector<std::string> averaged;
-  std::ranges::copy_if(columns, std::back_inserter(averaged),
-                       [&](auto const& name) { return strategy == ImputeStrategy::mean && !is_text(name); });
-  auto const means = value_means(rows, averaged, "SimpleImputer::fit");
+  auto const statistics = detail::learn_statistics(*this, rows);
   std::map<std::string, detail::ColumnFill> learnt;
   for (auto const& name : columns) {
-    learnt[name] =
-        is_text(name) ? detail::learn_text(*this, rows, name) : detail::learn_numbers(*this, rows, name, means);
+    learnt[name] = rows.layout().column(name).is_text() ? detail::learn_text(*this, name, statistics)
+                                                        : detail::learn_numbers(*this, rows, name, statistics);
   }
   fills = std::move(learnt);
 }

@@ -19,7 +19,7 @@ inline constexpr std::size_t most_categories = std::size_t{1} << 20U;
 /// Errors: `invalid_data` for more than that.
 void check_categories(std::size_t categories, std::string const& column, std::string const& attempted);
 
-/// Calls `work(text, count)` for each text that rows of this worker have, in their order, as long as it returns true.
+/// Calls `work(text, count)` for each text that the rows have, in their order, as long as it returns true.
 template <class Work>
 void for_each_text(Column const& column, Work const& work) {
   std::vector<std::uint64_t> counts(column.categories().size());
@@ -30,9 +30,6 @@ void for_each_text(Column const& column, Work const& work) {
     if (counts[code] > 0 && !work(column.categories()[code], counts[code])) return;
   }
 }
-
-/// How often each text comes in the rows of this worker. Stops above as many as may be categories.
-[[nodiscard]] auto count_texts(Column const& column) -> std::map<std::string, std::uint64_t>;
 
 /// What the workers count, in ascending order, and how often, added up. More than may be categories do not travel.
 ///

@@ -82,15 +82,15 @@ RAYTRAIN_INLINE auto categories_of(ValueCounts counts, std::optional<std::size_t
   return kept;
 }
 
-RAYTRAIN_INLINE auto learn_categories(FitRows const& rows, std::string const& column, std::optional<std::size_t> most,
-                                      std::string_view type_name) -> Categories {
-  auto const attempted = fmt::format("{}::fit", type_name);
-  auto counts = value_counts(rows, column, attempted);
+/// Errors: as `categories_of`; `invalid_data` for whole numbers that a double cannot tell apart.
+[[nodiscard]] inline auto checked_categories(FitRows const& rows, ValueCounts counts, std::string const& column,
+                                             std::optional<std::size_t> most, std::string_view type_name)
+    -> Categories {
   auto const type = rows.layout().column(column).type();
   if (!counts.numbers.empty() && (type == ElementType::int64 || type == ElementType::uint64)) {
     constexpr auto last_exact = 9'007'199'254'740'991.0;  // 2^53 - 1
     if (counts.numbers.front() < -last_exact || counts.numbers.back() > last_exact) {
-      throw Error{Errc::invalid_data, attempted,
+      throw Error{Errc::invalid_data, fmt::format("{}::fit", type_name),
                   fmt::format("column '{}' has whole numbers beyond 2^53, which cannot be told apart", column),
                   "read the column as text: CsvType::text"};
     }
@@ -98,13 +98,22 @@ RAYTRAIN_INLINE auto learn_categories(FitRows const& rows, std::string const& co
   return categories_of(std::move(counts), most, column, type_name);
 }
 
+RAYTRAIN_INLINE auto learn_categories(FitRows const& rows, std::string const& column, std::optional<std::size_t> most,
+                                      std::string_view type_name) -> Categories {
+  auto counts = value_counts(rows, column, fmt::format("{}::fit", type_name));
+  return checked_categories(rows, std::move(counts), column, most, type_name);
+}
+
 RAYTRAIN_INLINE auto learn_categories(FitRows const& rows, std::vector<std::string> const& columns,
                                       std::optional<std::size_t> most, std::string_view type_name)
     -> CategoriesByColumn {
   check_columns(columns, type_name);
   check_not_zero(most, type_name, "max_categories");
+  auto counts = value_counts(rows, columns, fmt::format("{}::fit", type_name));
   CategoriesByColumn learnt;
-  for (auto const& name : columns) learnt[name] = learn_categories(rows, name, most, type_name);
+  for (auto const& name : columns) {
+    learnt[name] = checked_categories(rows, std::move(counts.at(name)), name, most, type_name);
+  }
   return learnt;
 }
 

@@ -30,12 +30,14 @@ void check_holds_text(Column const& column, std::string const& attempted);
 template <class ForEach>
 [[nodiscard]] auto piece_counts(FitRows const& rows, std::string const& column, std::string const& attempted,
                                 ForEach const& for_each) -> ValueCounts {
-  auto const& texts = rows.dataset().column(column);
-  check_holds_text(texts, attempted);
+  check_holds_text(rows.layout().column(column), attempted);
   std::map<std::string, std::uint64_t> mine;
-  for_each_text(texts, [&](std::string const& text, std::uint64_t count) {
-    for_each(text, [&](std::string_view piece) { mine[std::string{piece}] += count; });
-    return mine.size() <= most_categories;
+  rows.for_each_piece([&](Dataset const& some) {
+    if (mine.size() > most_categories) return;
+    for_each_text(some.column(column), [&](std::string const& text, std::uint64_t count) {
+      for_each(text, [&](std::string_view piece) { mine[std::string{piece}] += count; });
+      return mine.size() <= most_categories;
+    });
   });
   ValueCounts counts;
   std::tie(counts.texts, counts.counts) = add_counts(rows, mine, column, attempted);
