@@ -156,8 +156,8 @@ class LightGBMDataset {
   /// Of blocks that nothing was taken of. See `BlockRows`, which looks at the first one before.
   LightGBMDataset(detail::LightGBMBlocks& blocks, LightGBMDatasetOptions const& options,
                   LightGBMDataset const* reference)
-      : names_{detail::lightgbm_names(blocks.names())}, has_linear_trees_{has_linear_trees(options)} {
-    check_not_linear(options, reference);
+      : names_{detail::lightgbm_names(blocks.names())}, has_linear_trees_{has_linear_trees(options, reference)} {
+    if (has_linear_trees_) refuse_linear_trees();
     detail::LightGBMLog::keep();
     std::vector<float> weights;
     while (blocks.next()) {
@@ -210,7 +210,7 @@ class LightGBMDataset {
       : rows_{matrix.table().rows()},
         names_{matrix.names()},
         labels_{matrix.table().labels()},
-        has_linear_trees_{has_linear_trees(options)} {
+        has_linear_trees_{has_linear_trees(options, reference)} {
     detail::LightGBMLog::keep();
     void* made = nullptr;
     detail::lightgbm_call(
@@ -233,16 +233,17 @@ class LightGBMDataset {
     return detail::lightgbm_parameters(parameters);
   }
 
-  static auto has_linear_trees(LightGBMDatasetOptions const& options) -> bool {
+  /// LightGBM keeps the values of a dataset for them, and of those with its bins.
+  static auto has_linear_trees(LightGBMDatasetOptions const& options, LightGBMDataset const* reference) -> bool {
+    if (reference != nullptr && reference->has_linear_trees_) return true;
     return std::ranges::any_of(std::array{"linear_tree", "linear_trees"}, [&](auto const* name) {
       auto const found = options.params.find(name);
       return found != options.params.end() && found->second != "false" && found->second != "-";
     });
   }
 
-  /// Linear trees need all values, of which LightGBM 4.7 loses some where batches of rows are not of one size.
-  static void check_not_linear(LightGBMDatasetOptions const& options, LightGBMDataset const* reference) {
-    if (!has_linear_trees(options) && (reference == nullptr || !reference->has_linear_trees_)) return;
+  /// LightGBM 4.7 loses values where it gets the rows in batches of several sizes.
+  [[noreturn]] static void refuse_linear_trees() {
     throw Error{Errc::invalid_config, "LightGBMDatasetOptions::params",
                 "holds 'linear_tree', for which LightGBM needs all values, and of blocks it keeps the bins",
                 "leave it out, or give a dataset, as `materialize` makes it of blocks"};

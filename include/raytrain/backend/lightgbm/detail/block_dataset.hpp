@@ -84,13 +84,14 @@ using LightGBMBlocks = BlockRows<double>;
 
 /// Puts the values of all blocks into a dataset.
 inline void push_blocks(LightGBMBlocks& blocks, void* dataset, std::map<std::string, std::string> const& params) {
-  // LightGBM keeps sparse values apart for each thread until all are there, and for no more threads than it is told
-  // here. How many it uses is the process's: a prediction in the blocks' reader may have set it to all cores.
+  // LightGBM keeps sparse values apart for each thread until all are there: for as many as it uses now, times the
+  // callers that it is told of here. A prediction in the blocks' reader may let it use all cores meanwhile, since that
+  // number is the process's.
   auto const found = params.find("num_threads");
   auto const threads = found == params.end() ? 1 : std::max(1, std::atoi(found->second.c_str()));
   auto const cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  lightgbm_call(lightgbm::LGBM_DatasetInitStreaming(dataset, 0, 0, 0, 1, (cores + threads - 1) / threads, 0),
-                "LGBM_DatasetInitStreaming");
+  auto const callers = (cores + threads - 1) / threads;
+  lightgbm_call(lightgbm::LGBM_DatasetInitStreaming(dataset, 0, 0, 0, 1, callers, 0), "LGBM_DatasetInitStreaming");
   auto const width = static_cast<std::int32_t>(blocks.names().size());
   blocks.rewind();
   while (blocks.next()) {
