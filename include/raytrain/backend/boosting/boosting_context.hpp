@@ -78,6 +78,7 @@ class BoostingContext : public TrainContext {
   /// Blocks as the run's preprocessor makes them where there is one. Each shows that this worker goes on, and a stop
   /// ends them by `Stopped`.
   [[nodiscard]] auto prepared(MakeBlocks make_blocks) -> MakeBlocks {
+    if (!make_blocks) return {};  // which is refused
     return [this, make = std::move(make_blocks)] {
       return make().map("prepared", [this](Dataset const& block) {
         heartbeat();

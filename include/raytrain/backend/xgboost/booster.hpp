@@ -20,6 +20,7 @@
 
 #include <raytrain/backend/boosting/predictions.hpp>
 #include <raytrain/backend/xgboost/detail/array_interface.hpp>
+#include <raytrain/backend/xgboost/detail/matrix_bins.hpp>
 #include <raytrain/backend/xgboost/detail/model_version.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
@@ -70,16 +71,24 @@ enum class ModelFormat : std::uint8_t { json, ubj };
 /// Errors:  every function: `backend` with XGBoost's text.
 class Booster {
  public:
-  /// `matrices`: those that it will train on and evaluate, whose predictions it keeps from round to round.
+  /// `matrices`: those that it will train on and evaluate, the former first, whose predictions it keeps from round to
+  /// round.
   explicit Booster(std::vector<DMatrix const*> const& matrices = {}) {
     std::vector<DMatrixHandle> handles;
     for (auto const* const matrix : matrices) handles.push_back(matrix->handle());
     BoosterHandle made = nullptr;
     detail::xgboost_call(XGBoosterCreate(handles.data(), handles.size(), &made), "XGBoosterCreate");
     handle_.reset(made);
+    if (!matrices.empty()) bins_ = matrices.front()->bins();
   }
 
   [[nodiscard]] auto handle() const noexcept -> BoosterHandle { return handle_.get(); }
+
+  /// Of the bins of blocks that all of its trees split between; empty: there are none such.
+  [[nodiscard]] auto bins_digest() const -> std::string { return bins_ && !has_other_trees_ ? bins_->digest : ""; }
+
+  /// For who loads a model of which trees split elsewhere than between the bins that it trains on from here on.
+  void note_other_trees() noexcept { has_other_trees_ = true; }
 
   void set_parameter(std::string const& name, std::string const& value) {
     detail::xgboost_call(XGBoosterSetParam(handle(), name.c_str(), value.c_str()),
@@ -144,7 +153,11 @@ class Booster {
   }
 
   /// One more round by the objective.
+  ///
+  /// Errors: `invalid_data` by `tree_method` hist where `DMatrix::has_uneven_gaps`.
   void update(int round, DMatrix const& train) {
+    check_can_train(train);
+    bins_ = train.bins();
     detail::xgboost_call(XGBoosterUpdateOneIter(handle(), round, train.handle()), "XGBoosterUpdateOneIter");
   }
 
@@ -155,7 +168,7 @@ class Booster {
     std::span<float> hessians;
   };
 
-  /// One more round by derivatives of the caller's own.
+  /// One more round by derivatives of the caller's own. Errors: as `update`.
   void boost([[maybe_unused]] int round, DMatrix const& train, Derivatives of_loss) {
     auto const [gradients, hessians] = of_loss;
     auto const rows = train.rows();
@@ -165,6 +178,8 @@ class Booster {
           fmt::format("there are {} gradients and {} hessians for {} rows", gradients.size(), hessians.size(), rows),
           "give one of each for each row and class"};
     }
+    check_can_train(train);
+    bins_ = train.bins();
 #if XGBOOST_VER_MAJOR > 2 || (XGBOOST_VER_MAJOR == 2 && XGBOOST_VER_MINOR >= 1)
     auto const array = [&](std::span<float> values) {
       return detail::array_interface(values.data(), "<f4", {rows, values.size() / rows});
@@ -188,11 +203,14 @@ class Booster {
   }
 
   /// Each metric on each matrix, by the matrix's name.
+  ///
+  /// Errors: `invalid_data` for a matrix of other bins than those that the model trains on.
   [[nodiscard]] auto evaluate(int round, std::vector<std::pair<std::string, DMatrix const*>> const& matrices) const
       -> std::vector<Evaluation> {
     std::vector<DMatrixHandle> handles;
     std::vector<char const*> names;
     for (auto const& [name, matrix] : matrices) {
+      check_bins(*matrix, fmt::format("evaluating XGBoost's model on '{}'", name));
       handles.push_back(matrix->handle());
       names.push_back(name.c_str());
     }
@@ -202,10 +220,13 @@ class Booster {
     return detail::evaluations_in(text);
   }
 
-  /// Errors: `invalid_data` for other features than the model has, of which XGBoost takes fewer as missing ones.
+  /// Errors: `invalid_data` for other features than the model has, of which XGBoost takes fewer as missing ones, and
+  /// for
+  ///         a matrix of other bins than those that it was trained on here.
   [[nodiscard]] auto predict(DMatrix const& data, PredictionType type = PredictionType::value, int rounds = 0) const
       -> Predictions {
     check_features(data, "predicting from a model of XGBoost");
+    check_bins(data, "predicting from a model of XGBoost");
     return predict_as(
         data,
         fmt::format(
@@ -279,6 +300,23 @@ class Booster {
     void operator()(void* handle) const noexcept { XGBoosterFree(handle); }
   };
 
+  /// Bins of a matrix stand for values that the model's trees would take the other way.
+  void check_bins(DMatrix const& data, std::string attempted) const {
+    if (!data.bins() || data.bins() == bins_) return;
+    throw Error{Errc::invalid_data, std::move(attempted),
+                "the matrix keeps bins of its rows, which are not those that the model splits between",
+                "give a dataset without DMatrixOptions::max_bin, or blocks with the matrix to train on as reference"};
+  }
+
+  void check_can_train(DMatrix const& train) const {
+    if (!train.has_uneven_gaps()) return;
+    if (detail::configured_text(configuration(), "gbtree_train_param", "tree_method") != "hist") return;
+    throw Error{Errc::invalid_data, "training by XGBoost's tree_method hist",
+                "rows lack values on some workers and on others none does, of which XGBoost 1.7 would wait for ever",
+                "give such rows as blocks or with DMatrixOptions::max_bin, which keep the bins of the values, fill in "
+                "what is missing, mix the rows, or go on with as many workers as before"};
+  }
+
   [[nodiscard]] auto predict_as(DMatrix const& data, std::string const& config) const -> Predictions {
     bst_ulong const* shape = nullptr;
     bst_ulong dimensions = 0;
@@ -294,6 +332,8 @@ class Booster {
     return predictions;
   }
 
+  std::shared_ptr<detail::MatrixBins const> bins_;  ///< Of the rows that it trains on; null: none, or values.
+  bool has_other_trees_ = false;                    ///< As `note_other_trees`.
   std::unique_ptr<void, Free> handle_;
 };
 

@@ -20,6 +20,7 @@
 #include <raytrain/backend/xgboost/csr_rows.hpp>
 #include <raytrain/backend/xgboost/detail/array_interface.hpp>
 #include <raytrain/backend/xgboost/detail/block_batches.hpp>
+#include <raytrain/backend/xgboost/detail/matrix_bins.hpp>
 #include <raytrain/backend/xgboost/detail/row_batches.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/core/error.hpp>
@@ -52,10 +53,14 @@ class DMatrix {
   ///         features, a label, weight or group that is not one number a row, a label that is NaN or infinite, a
   ///         negative weight, a group that is NaN, and rows of a group that do not lie together or have several
   ///         weights; `invalid_config` for bins where there are none; `backend` with XGBoost's text.
-  explicit DMatrix(Dataset const& data, DMatrixOptions const& options = {}) {
+  explicit DMatrix(Dataset const& data, DMatrixOptions const& options = {})
+      : DMatrix{data, options, detail::RowStorage::as_they_are} {}
+
+  /// `storage`: of bins; a matrix that keeps the values has them as they are.
+  DMatrix(Dataset const& data, DMatrixOptions const& options, detail::RowStorage storage) {
     auto const table = table_of(data, options);
     names_ = table.names();
-    read_features(table, options);
+    read_features(table, options, storage);
     describe_features(detail::feature_types(table.is_categorical()));
     if (!options.label.empty()) set_numbers<float>("label", table.labels());
     if (!options.group.empty()) set_numbers<std::uint32_t>("group", table.group_sizes());
@@ -80,36 +85,72 @@ class DMatrix {
   /// Rows that come block by block, of which one is in memory at a time. The matrix keeps the bins of all of them, as
   /// XGBoost does by rows and by columns: two bytes for each value, four with a `max_bin` above 256; and the labels and
   /// weights. `reference`: the matrix that a model trains on, whose bins this one gets, to be evaluated with
-  /// it; null: bins of these rows. `make_blocks` is called for each time that XGBoost goes through the rows, which
-  /// XGBoost 1.7 does four times.
+  /// it, as many as that has; null: bins of these rows. `make_blocks` is called for each time that XGBoost goes through
+  /// the rows, which XGBoost 1.7 does four times.
   ///
   /// Errors: as the other one for each block, with its rows; `invalid_data` for blocks whose features differ, for an
-  ///         infinite feature, and for other rows than at first; `invalid_config` for groups; what the blocks' reader
+  ///         infinite feature, for a category that is negative or that the reference's rows do not have, for other
+  ///         features than the reference's, and for other rows than at first; as `batches_of`; what the blocks' reader
   ///         throws.
   explicit DMatrix(MakeBlocks make_blocks, DMatrixOptions const& options = {}, DMatrix const* reference = nullptr)
-      : DMatrix{
-            std::make_unique<detail::BlockBatches>(std::move(make_blocks), roles_of_blocks(options), options.missing),
-            options, reference} {}
+      : DMatrix{*batches_of(std::move(make_blocks), options, reference), options, reference} {}
 
-  /// Of batches that nothing was taken of. See `BlockBatches`, which looks at the first block before.
-  DMatrix(std::unique_ptr<detail::BlockBatches> batches, DMatrixOptions const& options, DMatrix const* reference)
-      : names_{batches->names()} {
-    handle_.reset(detail::new_quantile_matrix(*batches, config(options_of_blocks(options)),
-                                              reference != nullptr ? reference->handle() : nullptr));
-    describe_features(batches->types());
+  /// Of what `batches_of` has made with the same options and reference.
+  DMatrix(detail::BlockBatches& batches, DMatrixOptions options, DMatrix const* reference,
+          detail::RowStorage storage = detail::RowStorage::as_they_are)
+      : names_{batches.names()} {
+    options.max_bin = bins_of_blocks(options, reference);
+    batches.begin(storage);
+    handle_.reset(
+        detail::new_quantile_matrix(batches, config(options), reference != nullptr ? reference->handle() : nullptr));
+    describe_features(batches.types());
+    bins_ = reference != nullptr ? reference->bins_
+                                 : std::make_shared<detail::MatrixBins>(detail::MatrixBins{
+                                       options.max_bin, names_, batches.types(), batches.largest_categories(),
+                                       fmt::format("{} bins of rows {:016x}", options.max_bin, batches.rows_digest())});
   }
 
-  /// How blocks are looked at.
+  /// The rows, of which it looks at the first block.
   ///
-  /// Errors: `invalid_config` for groups, and for a `max_bin` of 1 or less than 0.
-  [[nodiscard]] static auto roles_of_blocks(DMatrixOptions const& options) -> detail::FeatureTable::Roles {
-    check_max_bin(options_of_blocks(options));
-    if (!options.group.empty()) {
-      throw Error{Errc::invalid_config, "DMatrixOptions::group",
-                  fmt::format("is '{}', and rows that come in blocks have no groups", options.group),
-                  "give a dataset, as `materialize` makes it of blocks"};
+  /// Errors: as `BlockBatches`; `invalid_config` for groups, for a `max_bin` of 1 or less than 0, and for another one
+  ///         than the reference's; `invalid_call` for a reference that keeps its values.
+  [[nodiscard]] static auto batches_of(MakeBlocks make_blocks, DMatrixOptions const& options, DMatrix const* reference)
+      -> std::unique_ptr<detail::BlockBatches> {
+    auto roles = roles_of_blocks(options);
+    (void)bins_of_blocks(options, reference);
+    return std::make_unique<detail::BlockBatches>(std::move(make_blocks), std::move(roles), options.missing,
+                                                  reference != nullptr ? reference->bins_.get() : nullptr);
+  }
+
+  /// Of how many bins a matrix of blocks is.
+  ///
+  /// Errors: as `batches_of`.
+  [[nodiscard]] static auto bins_of_blocks(DMatrixOptions const& options, DMatrix const* reference) -> int {
+    constexpr int usual = 256;
+    if (reference == nullptr) {
+      if (options.max_bin != 0) check_max_bin(options);
+      return options.max_bin == 0 ? usual : options.max_bin;
     }
-    return {options.label, options.weight, options.group, options.features, options.categorical};
+    if (!reference->bins_) {
+      throw Error{Errc::invalid_call, "DMatrix with the bins of a reference", "the reference keeps its values",
+                  "make it of blocks, or with DMatrixOptions::max_bin; or give a dataset without bins here"};
+    }
+    auto const theirs = reference->bins_->max_bin;
+    if (options.max_bin != 0 && options.max_bin != theirs) {
+      throw Error{Errc::invalid_config, "DMatrixOptions::max_bin",
+                  fmt::format("is {}, and that of the reference {}", options.max_bin, theirs), "write 0"};
+    }
+    return theirs;
+  }
+
+  /// Null where it keeps its values.
+  [[nodiscard]] auto bins() const noexcept -> std::shared_ptr<detail::MatrixBins const> { return bins_; }
+
+  /// For workers that have made bins together: all know the largest category of each feature, and what the bins of all
+  /// follow from.
+  void note_bins_of_all(std::vector<float> largest_categories, std::string digest) {
+    bins_->largest_categories = std::move(largest_categories);
+    bins_->digest = std::move(digest);
   }
 
   [[nodiscard]] auto handle() const noexcept -> DMatrixHandle { return handle_.get(); }
@@ -119,6 +160,19 @@ class DMatrix {
     detail::xgboost_call(XGDMatrixNumRow(handle(), &count), "XGDMatrixNumRow");
     return count;
   }
+
+  /// Whether a row lacks a feature's value.
+  [[nodiscard]] auto has_gaps() const -> bool {
+    bst_ulong features = 0;
+    bst_ulong values = 0;
+    detail::xgboost_call(XGDMatrixNumCol(handle(), &features), "XGDMatrixNumCol");
+    detail::xgboost_call(XGDMatrixNumNonMissing(handle(), &values), "XGDMatrixNumNonMissing");
+    return values < rows() * features;
+  }
+
+  /// Whether it keeps values of rows of several workers, of which some lack values and others none does.
+  [[nodiscard]] auto has_uneven_gaps() const noexcept -> bool { return has_uneven_gaps_; }
+  void note_uneven_gaps() noexcept { has_uneven_gaps_ = true; }
 
   /// Names of the features that a matrix of this dataset has.
   ///
@@ -139,11 +193,17 @@ class DMatrix {
 
  private:
   static constexpr std::size_t most_batch_rows = 65536;
-  static constexpr int usual_max_bin = 256;
 
-  static auto options_of_blocks(DMatrixOptions options) -> DMatrixOptions {
-    if (options.max_bin == 0) options.max_bin = usual_max_bin;
-    return options;
+  /// How blocks are looked at.
+  ///
+  /// Errors: `invalid_config` for groups.
+  [[nodiscard]] static auto roles_of_blocks(DMatrixOptions const& options) -> detail::FeatureTable::Roles {
+    if (!options.group.empty()) {
+      throw Error{Errc::invalid_config, "DMatrixOptions::group",
+                  fmt::format("is '{}', and rows that come in blocks have no groups", options.group),
+                  "give a dataset, as `materialize` makes it of blocks"};
+    }
+    return {options.label, options.weight, options.group, options.features, options.categorical};
   }
 
   static void check_max_bin(DMatrixOptions const& options) {
@@ -172,8 +232,8 @@ class DMatrix {
     return detail::array_interface(first.bytes().data(), *type, {table.rows(), first.row_values()});
   }
 
-  void read_features(detail::FeatureTable const& table, DMatrixOptions const& options) {
-    if (options.max_bin != 0) return read_bins(table, options);
+  void read_features(detail::FeatureTable const& table, DMatrixOptions const& options, detail::RowStorage storage) {
+    if (options.max_bin != 0) return read_bins(table, options, storage);
     std::vector<float> values;
     auto array = column_as_it_is(table);
     if (!array) {
@@ -187,24 +247,29 @@ class DMatrix {
   }
 
   /// Features that are not in one column are put side by side for a part of the rows after the other.
-  void read_bins(detail::FeatureTable const& table, DMatrixOptions const& options) {
+  void read_bins(detail::FeatureTable const& table, DMatrixOptions const& options, detail::RowStorage storage) {
     check_max_bin(options);
     if (!options.weight.empty() || !options.group.empty() || !options.categorical.empty()) {
       throw Error{Errc::invalid_config, "DMatrixOptions::max_bin",
                   fmt::format("is {}, and there is a weight, a group or a categorical feature", options.max_bin),
                   "write 0"};
     }
-    auto const whole = column_as_it_is(table);
+    bool const hides_value = storage == detail::RowStorage::with_gaps;
+    int passes = 0;
+    auto const whole = hides_value ? std::nullopt : column_as_it_is(table);
     auto const most = whole ? table.rows() : std::min(table.rows(), most_batch_rows);
     std::vector<float> values;
     auto const batch = [&](std::size_t first) {
       if (whole) return *whole;
       auto const count = std::min(most, table.rows() - first);
       values = table.row_major<float>(first, count);
+      if (hides_value && first == 0) detail::hide_value(values, names_.size(), passes++);
       return detail::array_interface(values.data(), "<f4", {count, names_.size()});
     };
     detail::TableBatches batches{{table.rows(), most}, batch};
     handle_.reset(detail::new_quantile_matrix(batches, config(options)));
+    bins_ = std::make_shared<detail::MatrixBins>(
+        detail::MatrixBins{options.max_bin, names_, detail::feature_types(table.is_categorical())});
   }
 
   void describe_features(std::vector<std::string> const& types) {
@@ -225,6 +290,8 @@ class DMatrix {
   }
 
   std::vector<std::string> names_;
+  bool has_uneven_gaps_ = false;
+  std::shared_ptr<detail::MatrixBins> bins_;
   detail::OwnedDMatrix handle_;
 };
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -15,12 +17,14 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <xgboost/version_config.h>
 
 #include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/backend/boosting/detail/model_file.hpp>
 #include <raytrain/backend/xgboost/booster.hpp>
 #include <raytrain/backend/xgboost/csr_rows.hpp>
 #include <raytrain/backend/xgboost/detail/block_batches.hpp>
+#include <raytrain/backend/xgboost/detail/matrix_bins.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_communicator.hpp>
@@ -28,8 +32,10 @@
 #include <raytrain/backend/xgboost/xgboost_tracker.hpp>
 #include <raytrain/backend/xgboost/xgboost_tracker_options.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
+#include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/core/xxh3.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/launch/host.hpp>
@@ -65,10 +71,21 @@ struct XGBoostShared {
 /// Name of the model's file in a checkpoint.
 inline constexpr std::string_view booster_file_name = "booster.ubj";
 
+namespace detail {
+
+/// Metadata of a checkpoint: the digest of the bins of blocks between which its trees split.
+inline constexpr auto block_bins_name = "raytrain_block_bins";
+
+}  // namespace detail
+
 /// The model as a checkpoint of which rank 0's is written.
 [[nodiscard]] inline auto save(Booster const& booster) -> CheckpointDraft {
-  return CheckpointDraft::replicated(
-      [&](CheckpointDraft& draft) { draft.add(std::string{booster_file_name}, booster.to_bytes()); });
+  auto draft = CheckpointDraft::replicated(
+      [&](CheckpointDraft& files) { files.add(std::string{booster_file_name}, booster.to_bytes()); });
+  if (auto digest = booster.bins_digest(); !digest.empty()) {
+    draft.set_metadata(detail::block_bins_name, std::move(digest));
+  }
+  return draft;
 }
 
 /// Errors: as `Checkpoint::read`; `backend` when XGBoost cannot read it, `invalid_data` when a newer one has stored it.
@@ -106,16 +123,21 @@ class XGBoostContext : public BoostingContext {
   /// column a part has whole groups, so that it may be another one than `DatasetShard::part`. A group operation.
   ///
   /// Errors: `not_found`, listing the datasets that there are; as `DMatrix`; `rank_mismatch` when workers have other
-  ///         features; `invalid_config` for fewer groups than workers; `invalid_data` where workers that have rows of
-  ///         their own share a group.
+  ///         features or options; `invalid_config` for fewer groups than workers; `invalid_data` where workers that
+  ///         have rows of their own share a group.
   [[nodiscard]] auto dmatrix(std::string_view dataset, DMatrixOptions options = {}) -> DMatrix {
     auto const attempted = fmt::format("XGBoostContext::dmatrix(\"{}\")", dataset);
     auto const rows = rows_of(dataset, options.group, attempted);
     connect();
     if (options.threads == 0) options.threads = threads();
     auto const names = DMatrix::feature_names(rows, options);
-    if (communicator_) check_features(attempted, names.size(), names);
-    return together([&] { return DMatrix{rows, options}; });
+    if (communicator_) {
+      check_features(attempted, names.size(), names);
+      check_form(attempted, {"a dataset", options.max_bin, options.categorical});
+    }
+    auto const make = [&](detail::RowStorage storage) { return DMatrix{rows, options, storage}; };
+    return options.max_bin != 0 ? with_even_gaps(make)
+                                : with_gaps_noted(together([&] { return make(detail::RowStorage::as_they_are); }));
   }
 
   /// Rows of this worker's own that come block by block, of which one is in memory at a time, as the run's preprocessor
@@ -127,15 +149,23 @@ class XGBoostContext : public BoostingContext {
   /// A block shows that this worker goes on, and a stop ends it. To go on from a checkpoint, give the same rows to as
   /// many workers as before: its trees split between the bins of the rows. A group operation.
   ///
-  /// Errors: as `DMatrix` of blocks; `rank_mismatch` when workers have other features; `Stopped`.
+  /// Errors: as `DMatrix` of blocks; `rank_mismatch` when workers have other features or options; `Stopped`.
   [[nodiscard]] auto dmatrix(MakeBlocks make_blocks, DMatrixOptions options = {}, DMatrix const* reference = nullptr)
       -> DMatrix {
-    auto batches = std::make_unique<detail::BlockBatches>(prepared(std::move(make_blocks)),
-                                                          DMatrix::roles_of_blocks(options), options.missing);
+    constexpr auto attempted = "XGBoostContext::dmatrix(MakeBlocks)";
+    auto const batches = DMatrix::batches_of(prepared(std::move(make_blocks)), options, reference);
     connect();
     if (options.threads == 0) options.threads = threads();
-    if (communicator_) check_features("XGBoostContext::dmatrix(MakeBlocks)", batches->names().size(), batches->names());
-    return together([&] { return DMatrix{std::move(batches), options, reference}; });
+    if (communicator_) {
+      check_features(attempted, batches->names().size(), batches->names());
+      auto form = DMatrixForm{"blocks", DMatrix::bins_of_blocks(options, reference), options.categorical};
+      form.has_reference = reference != nullptr;
+      check_form(attempted, form);
+    }
+    auto const make = [&](detail::RowStorage storage) { return DMatrix{*batches, options, reference, storage}; };
+    auto matrix = with_even_gaps(make);
+    if (communicator_ && reference == nullptr) share_bins(matrix);
+    return matrix;
   }
 
   /// Rows of this worker's own. A group operation.
@@ -143,19 +173,25 @@ class XGBoostContext : public BoostingContext {
   /// Errors: as `DMatrix`; `rank_mismatch` when workers have other features.
   [[nodiscard]] auto dmatrix(CsrRows const& rows) -> DMatrix {
     connect();
-    if (communicator_) check_features("XGBoostContext::dmatrix(CsrRows)", rows.columns, rows.feature_names);
-    return together([&] { return DMatrix{rows, threads()}; });
+    constexpr auto attempted = "XGBoostContext::dmatrix(CsrRows)";
+    if (communicator_) {
+      check_features(attempted, rows.columns, rows.feature_names);
+      check_form(attempted, {"CsrRows"});
+    }
+    return with_gaps_noted(together([&] { return DMatrix{rows, threads()}; }));
   }
 
   /// A model for these matrices: the one of the checkpoint that the run goes on from, or `initial_model`, or an empty
   /// one.
   ///
-  /// Errors: as `DMatrix`, `load`; `invalid_config` for a parameter that XGBoost does not know or take, for a linear
+  /// Errors: as `DMatrix`, `load`; `rank_mismatch` when workers have other parameters; `invalid_config` for a parameter
+  /// that XGBoost does not know or take, for a linear
   ///         model of several workers, for an objective that is not the checkpoint's, and for another number of classes
   ///         or another kind of booster than the model to go on from has; `invalid_data` for other features than it
   ///         has.
   [[nodiscard]] auto booster(XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) -> Booster {
     connect();
+    if (communicator_) check_same_params(params);
     return together([&] { return new_booster(params, matrices); });
   }
 
@@ -170,6 +206,90 @@ class XGBoostContext : public BoostingContext {
   [[nodiscard]] static auto initial_rounds(Booster const& booster) -> int { return noted_initial_rounds(booster); }
 
  private:
+  /// What of a matrix must be the same on all workers, for XGBoost to exchange as much on each.
+  struct DMatrixForm {
+    std::string rows;
+    int max_bin = 0;
+    std::vector<std::string> categorical{};
+    bool has_reference = false;
+  };
+
+  /// A group operation. Errors: `rank_mismatch` when workers make other matrices.
+  void check_form(std::string_view attempted, DMatrixForm const& form) {
+    auto const bins = form.max_bin == 0 ? std::string{"values"} : fmt::format("{} bins", form.max_bin);
+    auto const all =
+        all_gather(fmt::format("a matrix of {} with {}, {} reference and the categorical columns ({})", form.rows, bins,
+                               form.has_reference ? "a" : "no", fmt::join(form.categorical, ", ")));
+    auto const other = std::ranges::find_if(all, [&](auto const& theirs) { return theirs != all.front(); });
+    if (other == all.end()) return;
+    throw Error{Errc::rank_mismatch, std::string{attempted},
+                fmt::format("rank {} makes {}, and rank 0 makes {}", other - all.begin(), *other, all.front()),
+                "make the same matrices on all workers, in the same order"};
+  }
+
+  /// Of all but those that a worker may have for itself. A group operation.
+  ///
+  /// Errors: `rank_mismatch` when workers have other parameters, naming them.
+  void check_same_params(XGBoostParams const& params) {
+    auto named = params.named();
+    named.insert(params.params.begin(), params.params.end());
+    named["eval_metric"] = fmt::format("{}", fmt::join(params.eval_metric, ", "));
+    for (auto const* const own : {"verbosity", "device", "gpu_id"}) named.erase(own);
+    std::vector<std::string> texts;
+    for (auto const& [name, value] : named) texts.push_back(fmt::format("{} = {}", name, value));
+    std::ranges::sort(texts);
+    auto const all = all_gather(texts);
+    auto const other = std::ranges::find_if(all, [&](auto const& theirs) { return theirs != all.front(); });
+    if (other == all.end()) return;
+    auto const only_in = [](auto const& some, auto const& others) {
+      std::vector<std::string> only;
+      std::ranges::set_difference(some, others, std::back_inserter(only));
+      return only.empty() ? std::string{"nothing in its place"} : fmt::format("{}", fmt::join(only, ", "));
+    };
+    throw Error{Errc::rank_mismatch, "XGBoostContext::booster",
+                fmt::format("rank {} has {}, and rank 0 has {}", other - all.begin(), only_in(*other, all.front()),
+                            only_in(all.front(), *other)),
+                "give all workers the same parameters"};
+  }
+
+  /// Tells all workers what the bins of a matrix follow from, which are those of all of them. A group operation.
+  void share_bins(DMatrix& matrix) {
+    auto const bins = matrix.bins();
+    auto largest = bins->largest_categories;
+    for (auto const& theirs : all_gather(largest)) {
+      for (std::size_t i = 0; i < largest.size(); ++i) largest[i] = std::max(largest[i], theirs[i]);
+    }
+    auto const digests = fmt::format("{}", fmt::join(all_gather(bins->digest), "; "));
+    matrix.note_bins_of_all(std::move(largest), detail::xxh3_of(bytes_of(digests)));
+  }
+
+  /// Whether rows lack values on some workers, and on others none does. A group operation.
+  ///
+  /// Source: XGBoost 1.7's updater_quantile_hist.cc, where a worker whose rows are all dense adds up no gradients with
+  /// the others; from 2.0 on it does.
+  [[nodiscard]] auto gaps_are_uneven(DMatrix const& matrix) -> bool {
+    if (!communicator_ || XGBOOST_VER_MAJOR >= 2) return false;
+    auto const all = all_gather(static_cast<std::uint8_t>(matrix.has_gaps()));
+    return std::ranges::any_of(all, [&](auto has_gaps) { return has_gaps != all.front(); });
+  }
+
+  /// A matrix of bins. Where gaps are uneven, it is made once more, so that XGBoost keeps the rows of all workers
+  /// alike.
+  template <class Make>
+  [[nodiscard]] auto with_even_gaps(Make const& make) -> DMatrix {
+    auto matrix = std::optional{together([&] { return make(detail::RowStorage::as_they_are); })};
+    if (!gaps_are_uneven(*matrix)) return std::move(*matrix);
+    auto const storage = matrix->has_gaps() ? detail::RowStorage::as_they_are : detail::RowStorage::with_gaps;
+    matrix.reset();
+    return together([&] { return make(storage); });
+  }
+
+  /// A matrix of values, which may still be evaluated where gaps are uneven.
+  [[nodiscard]] auto with_gaps_noted(DMatrix matrix) -> DMatrix {
+    if (gaps_are_uneven(matrix)) matrix.note_uneven_gaps();
+    return matrix;
+  }
+
   /// A seed as XGBoost takes it: its generator has no more bits.
   static auto number(std::uint64_t seed) -> std::uint64_t { return seed & std::numeric_limits<std::uint32_t>::max(); }
 
@@ -215,6 +335,7 @@ class XGBoostContext : public BoostingContext {
     if (checkpoint() || !params.initial_model.empty()) {
       check_start(booster, params, matrices);
       begun = booster.rounds();
+      check_splits(booster);
     }
     for (auto const& [name, value] : params.named()) booster.set_parameter(name, value);
     for (auto const& metric : params.eval_metric) booster.set_parameter("eval_metric", metric);
@@ -241,6 +362,25 @@ class XGBoostContext : public BoostingContext {
           remedy_by(source)};
     }
     if (!matrices.empty()) stored.check_features(*matrices.front(), "going on from a model of XGBoost");
+  }
+
+  /// XGBoost takes the values of blocks for those at the borders of their bins, by which trees that split elsewhere
+  /// take some rows the other way. Bins of rows in memory have no digest: who goes on with them looks at them himself.
+  void check_splits(Booster& booster) {
+    auto const digest = booster.bins_digest();
+    if (digest.empty()) return;
+    if (checkpoint()) {
+      auto const& metadata = checkpoint()->metadata();
+      auto const before = metadata.find(detail::block_bins_name);
+      if (before != metadata.end() && before->second == digest) return;
+    }
+    booster.note_other_trees();
+    if (world_rank() != Rank{0}) return;
+    warn(
+        "XGBoost: the trees of the model to go on from split between other bins than those of these blocks, so that "
+        "its "
+        "predictions for them are approximate, and what it learns from here on is worse: give the same blocks to as "
+        "many workers as before, or a dataset without bins");
   }
 
   /// What XGBoost has no use for must not be there, but for the fields that have their defaults: a linear model, say,

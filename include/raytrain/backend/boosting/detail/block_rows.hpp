@@ -31,9 +31,12 @@ class BlockRows {
  public:
   /// Takes the first block with rows. `owner`: the class that errors name.
   ///
-  /// Errors: as `FeatureTable`, of the first block; `invalid_data` for no rows; what the blocks' reader throws.
+  /// Errors: as `FeatureTable`, of the first block; `invalid_data` for no rows; `invalid_call` for an empty function;
+  /// what
+  ///         the blocks' reader throws.
   BlockRows(MakeBlocks make, FeatureTable::Roles roles, std::string owner)
       : make_{std::move(make)}, roles_{std::move(roles)}, owner_{std::move(owner)} {
+    if (!make_) throw Error{Errc::invalid_call, owner_, "the function that makes blocks is empty", "give one"};
     begin_pass();
     if (!take_block()) refuse("there are no rows", "use fewer workers or more rows");
     names_ = table_->names();
@@ -79,6 +82,13 @@ class BlockRows {
     at_ += rows_;
     ++next_;
     return true;
+  }
+
+  /// Of all rows, with their labels and weights, that were gone through at first.
+  [[nodiscard]] auto rows_digest() const -> std::uint64_t {
+    std::vector<std::uint64_t> digests;
+    for (auto const& batch : batches_) digests.push_back(batch.digest);
+    return xxh3_64_of(std::as_bytes(std::span{digests}));
   }
 
   /// Number of the batch's first row, counted from the first block's first one.
@@ -128,11 +138,24 @@ class BlockRows {
       if (block->rows() == 0) continue;
       look_at(*block);
       if (names_.empty() || table_->names() == names_) return true;
-      refuse(fmt::format("row {} has the features {}, and those before it have {}", first_of_block_,
-                         fmt::join(table_->names(), ", "), fmt::join(names_, ", ")),
-             "give all blocks the same columns");
+      refuse(difference_of_features(), "give all blocks the same columns");
     }
     return false;
+  }
+
+  /// Between the block at hand and those before it.
+  [[nodiscard]] auto difference_of_features() const -> std::string {
+    constexpr std::size_t most_listed = 20;
+    auto const& names = table_->names();
+    if (names.size() <= most_listed && names_.size() <= most_listed) {
+      return fmt::format("row {} has the features {}, and those before it have {}", first_of_block_,
+                         fmt::join(names, ", "), fmt::join(names_, ", "));
+    }
+    auto const [here, before] = std::ranges::mismatch(names, names_);
+    auto const name = [](auto at, auto const& all) { return at == all.end() ? "none" : fmt::format("'{}'", *at); };
+    return fmt::format("row {} has {} features, and those before it have {}: its feature {} is {}, and theirs is {}",
+                       first_of_block_, names.size(), names_.size(), here - names.begin(), name(here, names),
+                       name(before, names_));
   }
 
   void look_at(Dataset const& block) {

@@ -3,8 +3,10 @@
 
 #include <xgboost/c_api.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
@@ -16,6 +18,7 @@
 #include <raytrain/backend/boosting/detail/block_rows.hpp>
 #include <raytrain/backend/boosting/detail/feature_table.hpp>
 #include <raytrain/backend/xgboost/detail/array_interface.hpp>
+#include <raytrain/backend/xgboost/detail/matrix_bins.hpp>
 #include <raytrain/backend/xgboost/detail/row_batches.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/core/error.hpp>
@@ -30,21 +33,42 @@ namespace raytrain::detail {
 /// it must not read behind what it has, and other workers wait for this one in the middle of that.
 class BlockBatches final : public RowBatches {
  public:
-  /// `missing`: as `DMatrixOptions`. Takes the first block with rows.
+  /// `missing`: as `DMatrixOptions`. `reference`: bins that the rows get; null: bins of their own. Takes the first
+  /// block with rows.
   ///
-  /// Errors: as `BlockRows`.
-  BlockBatches(MakeBlocks make, FeatureTable::Roles roles, float missing)
+  /// Errors: as `BlockRows`; as `MatrixBins::check_fit` of the reference.
+  BlockBatches(MakeBlocks make, FeatureTable::Roles roles, float missing, MatrixBins const* reference)
       : rows_{std::move(make), std::move(roles), "DMatrix"},
         types_{feature_types(rows_.is_categorical())},
-        missing_{missing} {}
+        missing_{missing},
+        largest_categories_(names().size(), -1) {
+    if (reference == nullptr) return;
+    reference->check_fit(names(), types());
+    known_categories_ = reference->largest_categories;
+  }
 
   /// Of the features.
   [[nodiscard]] auto names() const noexcept -> std::vector<std::string> const& { return rows_.names(); }
   /// As XGBoost calls each feature's type.
   [[nodiscard]] auto types() const noexcept -> std::vector<std::string> const& { return types_; }
 
+  /// One for each feature, -1 of numbers, when XGBoost has gone through the rows.
+  [[nodiscard]] auto largest_categories() const noexcept -> std::vector<float> const& { return largest_categories_; }
+  /// As `BlockRows::rows_digest`, when XGBoost has gone through the rows.
+  [[nodiscard]] auto rows_digest() const -> std::uint64_t { return rows_.rows_digest(); }
+
+  /// Before a matrix is made of the rows, the first or another one.
+  void begin(RowStorage storage) noexcept {
+    reset();
+    storage_ = storage;
+    passes_ = 0;
+  }
+
   void reset() noexcept override {
-    if (next_ > 0) is_first_pass_ = false;
+    if (next_ > 0) {
+      is_first_pass_ = false;
+      ++passes_;
+    }
     next_ = 0;
     rows_.rewind();
   }
@@ -58,7 +82,7 @@ class BlockBatches final : public RowBatches {
           sizes_.push_back(rows_.rows());
         }
         ++next_;
-        hand_over(proxy, rows_.values(), rows_.labels(), rows_.weights());
+        hand_over(proxy, values(), rows_.labels(), rows_.weights());
         return true;
       }
     } catch (...) {
@@ -80,12 +104,50 @@ class BlockBatches final : public RowBatches {
       if (std::isnan(value) || value == missing_) {
         has_missing_ = true;
       } else if (std::isinf(value)) {
-        throw Error{Errc::invalid_data, "DMatrix",
-                    fmt::format("row {} of the feature '{}' is {}", rows_.first_row() + i / names().size(),
-                                names()[i % names().size()], value),
-                    "write NaN where there is no value"};
+        refuse(fmt::format("row {} of the feature '{}' is {}", row_of(i), names()[i % names().size()], value),
+               "write NaN where there is no value");
       }
     }
+    for (std::size_t feature = 0; feature < names().size(); ++feature) {
+      if (rows_.is_categorical()[feature]) check_categories(feature);
+    }
+  }
+
+  /// XGBoost would refuse a negative one in the middle of what it does, and take one that its bins do not know for
+  /// another one.
+  void check_categories(std::size_t feature) {
+    constexpr float most = 1U << 24U;  // of which a float has each
+    auto const values = rows_.values();
+    auto& largest = largest_categories_[feature];
+    for (auto i = feature; i < values.size(); i += names().size()) {
+      auto const category = values[i];
+      if (std::isnan(category) || category == missing_) continue;
+      auto const text = [&] {
+        return fmt::format("row {} of the categorical feature '{}' is {}", row_of(i), names()[feature], category);
+      };
+      if (category < 0 || category >= most) refuse(text(), "number categories from 0 on");
+      if (!known_categories_.empty() && category > known_categories_[feature]) {
+        refuse(fmt::format("{}, and the largest one of the reference is {}", text(), known_categories_[feature]),
+               "write NaN for categories that the rows to train on do not have, or give a dataset without bins");
+      }
+      largest = std::max(largest, category);
+    }
+  }
+
+  /// Of the batch's value `i`.
+  [[nodiscard]] auto row_of(std::size_t i) const -> std::size_t { return rows_.first_row() + i / names().size(); }
+
+  [[noreturn]] static void refuse(std::string happened, std::string remedy) {
+    throw Error{Errc::invalid_data, "DMatrix", std::move(happened), std::move(remedy)};
+  }
+
+  /// Of the batch, as XGBoost is to see them.
+  [[nodiscard]] auto values() -> std::span<float const> {
+    auto const values = rows_.values();
+    if (storage_ == RowStorage::as_they_are || next_ > 1) return values;
+    changed_.assign(values.begin(), values.end());
+    hide_value(changed_, names().size(), passes_);
+    return changed_;
   }
 
   /// Gives what stands for the next batch after an error; false behind the last one. With missing values only where
@@ -97,10 +159,10 @@ class BlockBatches final : public RowBatches {
       return false;
     }
     auto const rows = sizes_[next_++];
-    stand_in_.assign(rows * names().size(), has_missing_ ? std::numeric_limits<float>::quiet_NaN() : 0.0F);
+    changed_.assign(rows * names().size(), has_missing_ ? std::numeric_limits<float>::quiet_NaN() : 0.0F);
     std::vector<float> const labels(rows_.roles().label.empty() ? 0 : rows, 0.0F);
     std::vector<float> const weights(rows_.roles().weight.empty() ? 0 : rows, 1.0F);
-    hand_over(proxy, stand_in_, labels, weights);
+    hand_over(proxy, changed_, labels, weights);
     return true;
   }
 
@@ -117,11 +179,15 @@ class BlockBatches final : public RowBatches {
   BlockRows<float> rows_;
   std::vector<std::string> types_;
   float missing_;
+  std::vector<float> largest_categories_;  ///< As `largest_categories`, as far as they were read.
+  std::vector<float> known_categories_;    ///< The largest one of each feature of the reference; empty: none.
+  RowStorage storage_ = RowStorage::as_they_are;
+  int passes_ = 0;                  ///< That XGBoost has ended, of the matrix at hand.
   std::vector<std::size_t> sizes_;  ///< Of the batches that XGBoost has got at first.
   std::size_t next_ = 0;            ///< Batch that it gets next.
   bool is_first_pass_ = true;
-  bool has_missing_ = false;     ///< Any of the values, as far as they were read.
-  std::vector<float> stand_in_;  ///< What XGBoost reads of a batch that stands for another one.
+  bool has_missing_ = false;    ///< Any of the values, as far as they were read.
+  std::vector<float> changed_;  ///< What XGBoost reads of a batch where it does not read the rows themselves.
 };
 
 }  // namespace raytrain::detail

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,6 +50,27 @@ inline void set_matrix_texts(DMatrixHandle matrix, char const* field, std::vecto
   for (auto const& text : texts) pointers.push_back(text.c_str());
   xgboost_call(XGDMatrixSetStrFeatureInfo(matrix, field, pointers.data(), pointers.size()),
                "XGDMatrixSetStrFeatureInfo");
+}
+
+/// How XGBoost is to keep rows.
+enum class RowStorage : std::uint8_t {
+  as_they_are,  ///< In less memory where no row lacks a value.
+  with_gaps,    ///< As if a row lacked a value: other workers have such rows.
+};
+
+/// Makes XGBoost 1.7 keep rows of which none lacks a value as if one did, with the first batch's `values`, row by row.
+///
+/// XGBoost counts values when it goes through the rows for the first time, and makes bins the second time: it misses
+/// one value then. Later it stores all of them. It is the first feature's smallest one: were that feature a category,
+/// and its only row with the largest number, XGBoost would make no bin of it. `passes_before`: over the rows, of this
+/// matrix.
+inline void hide_value(std::span<float> values, std::size_t features, int passes_before) {
+  if (passes_before > 1) return;
+  std::size_t smallest = 0;
+  for (std::size_t at = 0; at < values.size(); at += features) {
+    if (values[at] < values[smallest]) smallest = at;
+  }
+  values[smallest] = std::numeric_limits<float>::quiet_NaN();
 }
 
 /// Rows that XGBoost goes through several times, a batch after the other.
