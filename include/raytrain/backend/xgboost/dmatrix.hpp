@@ -46,6 +46,8 @@ struct DMatrixOptions {
 
 /// XGBoost's own form of a dataset. The dataset is copied into it, and not needed afterwards.
 ///
+/// Of several workers make it by `XGBoostContext::dmatrix`: XGBoost waits for ever where theirs do not fit together.
+///
 /// Threads: one at a time; XGBoost wants it to be made, used and freed on the worker's own.
 class DMatrix {
  public:
