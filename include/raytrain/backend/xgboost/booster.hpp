@@ -221,8 +221,7 @@ class Booster {
   }
 
   /// Errors: `invalid_data` for other features than the model has, of which XGBoost takes fewer as missing ones, and
-  /// for
-  ///         a matrix of other bins than those that it was trained on here.
+  ///         for a matrix of other bins than those that it was trained on here.
   [[nodiscard]] auto predict(DMatrix const& data, PredictionType type = PredictionType::value, int rounds = 0) const
       -> Predictions {
     check_features(data, "predicting from a model of XGBoost");

@@ -377,8 +377,7 @@ class XGBoostContext : public BoostingContext {
     booster.note_other_trees();
     if (world_rank() != Rank{0}) return;
     warn(
-        "XGBoost: the trees of the model to go on from split between other bins than those of these blocks, so that "
-        "its "
+        "XGBoost: the trees of the model to go on from split between other bins than these blocks have, so that its "
         "predictions for them are approximate, and what it learns from here on is worse: give the same blocks to as "
         "many workers as before, or a dataset without bins");
   }
