@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -163,4 +164,30 @@ TEST_CASE("a training whose files were changed since its checkpoint says so") {
   fails = false;
   write_rows(folder.path() / "rows", 5);
   check_contains(fit(), "DatasetBlocks::begin_at: the position is 1 blocks into epoch 0 of another source: CSV");
+}
+
+TEST_CASE("a rank whose blocks end before those of the others ends the training, which says what each rank did") {
+  TemporaryFolder const folder;
+  auto const train = [](MpiContext& ctx) {
+    std::vector<double> sum(1);
+    auto left = ctx.world_rank() == Rank{0} ? 3 : 2;
+    DatasetBlocks blocks{"a simulation", [&]() -> std::optional<Dataset> {
+                           if (left-- == 0) return std::nullopt;
+                           return Dataset::from_columns({{"x", std::vector<float>{1}}});
+                         }};
+    for (auto const& block : blocks) sum[0] += ctx.sum(static_cast<double>(block.rows()));
+    ctx.average(sum);
+    ctx.report(SumOfRows{0, sum[0]}, save({{"sum", sum}}));
+  };
+  std::string text;
+  try {
+    (void)Trainer<MpiBackend>{train,
+                              {.scaling = {.num_workers = 2}, .run = {.name = "run", .storage_path = folder.path()}}}
+        .fit();
+  } catch (TrainingFailed const& failed) {
+    text = failed.what();
+  }
+  check_contains(text,
+                 "rank 0 calls all_reduce(1 x float64, sum), but rank 1 calls all_reduce(1 x float64, average); make "
+                 "every rank call the same operations in the same order");
 }

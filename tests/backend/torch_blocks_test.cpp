@@ -58,6 +58,32 @@ TEST_CASE("a training on blocks goes on at the next block, each worker at its ow
   CHECK(sums == std::vector<double>{2 * (1 + 4 + 16 + 64), 2 * (2 + 8 + 32)});
 }
 
+TEST_CASE("where not all workers had taken equally many blocks, another number of them begins that epoch anew") {
+  TemporaryFolder const folder;
+  std::ofstream{folder.path() / "rows.csv"} << "x\n1\n2\n4\n";
+  std::vector<std::int64_t> begins;  // epochs of rank 0
+  auto const train = [&](raytrain::TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return torch::nn::Linear{1, 1}; });
+    raytrain::BlocksPosition position;
+    raytrain::TrainingState state{model, {"position", position}};
+    (void)ctx.restore(state);
+    CHECK(position.blocks == 0);
+    if (ctx.world_rank() == raytrain::Rank{0}) begins.push_back(position.epoch);
+    if (ctx.checkpoint()) return;
+    position = {.epoch = 1};
+    auto blocks = raytrain::csv_blocks(folder.path() / "rows.csv", {}, 1).shard(ctx.world_rank(), ctx.world_size());
+    blocks.begin_at(position);
+    while (blocks.next()) position = blocks.position();
+    ctx.report(Epoch{1, 0}, save(state));
+  };
+  run_in(folder.path(), {.workers = 2}, train);
+  auto const result = run_in(folder.path(), {.workers = 1}, train);
+  CHECK(begins == std::vector<std::int64_t>{0, 1});
+  CHECK(warnings_with(result,
+                      "the 2 workers of the checkpoint had not taken equally many blocks, and now there are 1: "
+                      "epoch 1 begins anew, with blocks that were taken, too") == 1);
+}
+
 TEST_CASE("an Embedding takes the numbers of a Tokenizer, and learns nothing of padding") {
   auto const texts =
       raytrain::Dataset::from_columns({raytrain::Column::of_texts("text", {"a b c", "b", std::nullopt, "c c c c"})});

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+
+#include <fmt/format.h>
 
 #include <raytrain/message/fields.hpp>
 
@@ -21,6 +26,20 @@ struct BlocksPosition {
   }
 
   friend auto operator==(BlocksPosition const&, BlocksPosition const&) -> bool = default;
+
+  /// Where another number of workers begins that cannot go on at the positions of those before, one or more, since
+  /// these had not taken equally many blocks: at the beginning of their epoch.
+  [[nodiscard]] static auto begin_of_epoch(std::span<BlocksPosition const> positions) -> BlocksPosition {
+    return {.epoch = std::ranges::min(positions, {}, &BlocksPosition::epoch).epoch};
+  }
+
+  /// Tells a person of it.
+  [[nodiscard]] auto text_of_begin(std::size_t workers_before, std::size_t workers) const -> std::string {
+    return fmt::format(
+        "the {} workers of the checkpoint had not taken equally many blocks, and now there are {}: epoch {} begins "
+        "anew, with blocks that were taken, too",
+        workers_before, workers, epoch);
+  }
 };
 
 }  // namespace raytrain

@@ -16,13 +16,12 @@ namespace raytrain {
 /// zstd. The rows of several files follow one another as if they were one file.
 ///
 /// A name that a line has not, and null, is a missing value: NaN, or no text. true and false are 1 and 0 of float32,
-/// which can be missing; name `CsvType::boolean` for a column of booleans. Arrays of
-/// numbers, whose lengths are the same in all lines, are the row shape; those of arrays one of more dimensions. The
-/// texts "NaN", "Infinity" and "-Infinity" are numbers where the column's are. Lines of blanks are none.
+/// which can be missing; name `CsvType::boolean` for a column of booleans. Arrays of numbers, whose lengths are the
+/// same in all lines, are the row shape; those of arrays one of more dimensions. The texts "NaN", "Infinity" and
+/// "-Infinity" are numbers where the column's are. Lines of blanks are none.
 ///
 /// Threads: reads one file after the other, one of 4 MiB or more on disk on all cores, once each column of its lines
-/// has
-///          come and has its type: name `JsonLinesOptions::columns` where others come late.
+///          has come and has its type: name `JsonLinesOptions::columns` where others come late.
 /// Errors: those of `DataPaths::files`; `not_found` for a file or a column that is not there; `io`, also for one that
 ///         is changed meanwhile; `invalid_config` for a column that is named twice, and for the type of one that is
 ///         left out; `invalid_data`, with file and line, for what is no JSON object, an object within one, a name that
@@ -60,9 +59,8 @@ namespace raytrain {
 /// more. Booleans are true and false. NaN, whatever their bits, and missing texts are null. Row shapes are arrays. A
 /// file that was there is replaced once all is written, and stays as it is where that fails.
 ///
-/// Errors: `invalid_data` where there is no column, for a name or a row's text that is not UTF-8, and for a
-///         boolean that is neither 0 nor 1; `invalid_call`
-///         for a name that ends in .gz; `io` when the file cannot be written.
+/// Errors: `invalid_data` where there is no column, for a name or a row's text that is not UTF-8, and for a boolean
+///         that is neither 0 nor 1; `invalid_call` for a name that ends in .gz; `io` when the file cannot be written.
 /// Source: RFC 8259; proto3's JSON mapping for the texts of infinities.
 void write_json_lines(Dataset const& dataset, std::filesystem::path const& path);
 

@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include <raytrain/backend/mpi/array_checkpoint.hpp>
 #include <raytrain/backend/mpi/blocks_checkpoint.hpp>
 #include <raytrain/collective/collective_group.hpp>
@@ -78,13 +76,8 @@ inline auto MpiContext::restore(BlocksPosition& position, std::initializer_list<
   } else if (std::ranges::count(positions, positions.front()) == std::ssize(positions)) {
     position = positions.front();
   } else {
-    position = {.epoch = std::ranges::min(positions, {}, &BlocksPosition::epoch).epoch};
-    if (world_rank() == Rank{0}) {
-      warn(
-          fmt::format("the {} workers of the checkpoint had not taken equally many blocks, and now there are {}: epoch "
-                      "{} begins anew, with blocks that were taken, too",
-                      positions.size(), world_size().value, position.epoch));
-    }
+    position = BlocksPosition::begin_of_epoch(positions);
+    if (world_rank() == Rank{0}) warn(position.text_of_begin(positions.size(), world_size().value));
   }
   return static_cast<int>(position.epoch);
 }

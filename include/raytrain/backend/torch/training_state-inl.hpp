@@ -239,9 +239,10 @@ RAYTRAIN_TORCH_INLINE auto TrainingState::load_own(Part const& part, Checkpoint 
     part.generator_->set_current_seed(detail::stream_seed(seed, checkpoint.training_iteration()));
     return {};
   }
-  auto const first = checkpoint.read(path_of(0));
-  for (std::uint32_t rank = 1; rank < savers.value; ++rank) {
-    if (std::ranges::equal(checkpoint.read(path_of(rank)), first)) continue;
+  std::vector<Bytes> of_ranks;
+  for (std::uint32_t rank = 0; rank < savers.value; ++rank) of_ranks.push_back(checkpoint.read(path_of(rank)));
+  if (std::ranges::any_of(of_ranks, [&](Bytes const& own) { return !std::ranges::equal(own, of_ranks.front()); })) {
+    if (part.from_others_) return part.from_others_(of_ranks, worker.world_size);
     return fmt::format(
         "'{}' was another one on each of the {} workers that saved it; now there are {}, on which it begins as it was "
         "made",

@@ -30,6 +30,7 @@
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/current_error.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/data/blocks_position.hpp>
 #include <raytrain/message/object_bytes.hpp>
 
 namespace raytrain {
@@ -70,8 +71,8 @@ concept TrainingPart = TorchModule<T> || TorchCompanion<T> || std::derived_from<
 /// Generators and values, as `progress`, are each worker's own, and so is a `LocalModel` with its optimizers, and with
 /// it all else that has a file of its own but a `DiLoCo`; without one, all else is the same on every worker. So are
 /// other models with their optimizers, and a class of the program's whose `add_to` takes no name of a file. With
-/// another number of workers a value goes on where all workers had the same one, and otherwise begins as it was made,
-/// of which a warning tells; generators begin with other numbers than before.
+/// another number of workers a value goes on where all workers had the same one, and otherwise begins as it was made, a
+/// `BlocksPosition` at its epoch, of which a warning tells; generators begin with other numbers than before.
 ///
 /// Refers to the parts, which must live as long.
 ///
@@ -119,6 +120,9 @@ class TrainingState {
     std::string own_file_;
     std::function<Bytes()> to_bytes_;
     std::function<void(BytesView, std::string const&)> from_bytes_;
+    // Of what another number of workers begins anew: fills it from what each of those before had, and returns what
+    // people should know of. Empty: it begins as it was made.
+    std::function<std::string(std::vector<Bytes> const& of_ranks, WorldSize workers)> from_others_;
     at::Generator* generator_ = nullptr;
     // Null, unless it is such.
     torch::nn::Module const* module_ = nullptr;
@@ -294,6 +298,14 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
     keep_own(
         name_ + ".value", [&value] { return to_bytes(value); },
         [&value](BytesView bytes, std::string const&) { value = from_bytes<T>(bytes); });
+    if constexpr (std::same_as<T, BlocksPosition>) {
+      from_others_ = [&value](std::vector<Bytes> const& of_ranks, WorldSize workers) {
+        std::vector<BlocksPosition> positions;
+        for (auto const& bytes : of_ranks) positions.push_back(from_bytes<BlocksPosition>(bytes));
+        value = BlocksPosition::begin_of_epoch(positions);
+        return value.text_of_begin(positions.size(), workers.value);
+      };
+    }
   }
 }
 

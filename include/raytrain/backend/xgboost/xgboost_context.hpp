@@ -185,10 +185,9 @@ class XGBoostContext : public BoostingContext {
   /// one.
   ///
   /// Errors: as `DMatrix`, `load`; `rank_mismatch` when workers have other parameters; `invalid_config` for a parameter
-  /// that XGBoost does not know or take, for a linear
-  ///         model of several workers, for an objective that is not the checkpoint's, and for another number of classes
-  ///         or another kind of booster than the model to go on from has; `invalid_data` for other features than it
-  ///         has.
+  ///         that XGBoost does not know or take, for a linear model of several workers, for an objective that is not
+  ///         the checkpoint's, and for another number of classes or another kind of booster than the model to go on
+  ///         from has; `invalid_data` for other features than it has.
   [[nodiscard]] auto booster(XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) -> Booster {
     connect();
     if (communicator_) check_same_params(params);
