@@ -23,6 +23,17 @@ auto policy(int max_preemptions = -1, int max_failures = 0) -> RunPolicy {
   return {.failure = {.max_failures = max_failures, .max_preemptions = max_preemptions}, .replaces_processes = true};
 }
 
+/// Its two workers have been told to end, since three are asked for.
+auto resizing_controller() -> Controller {
+  Controller controller{
+      WorldSize{2},
+      {.replaces_processes = true, .workers = {WorldSize{1}, WorldSize{4}, WorldSize{2}}, .room = WorldSize{4}},
+      {}};
+  start(controller, 2);
+  controller.handle(RunEvent{ResizeAsked{3, false}});
+  return controller;
+}
+
 auto preempted(std::uint32_t rank, Attempt attempt = {}) -> RunEvent {
   return RunEvent{WorkerMessage{Preempted{Rank{rank}, attempt}}};
 }
@@ -66,24 +77,14 @@ TEST_CASE("workers end in order when the process of one is taken away, and go on
 }
 
 TEST_CASE("a process that is taken away when its worker has returned for a resize counts as one that was before") {
-  Controller controller{
-      WorldSize{2},
-      {.replaces_processes = true, .workers = {WorldSize{1}, WorldSize{4}, WorldSize{2}}, .room = WorldSize{4}},
-      {}};
-  start(controller, 2);
-  controller.handle(RunEvent{ResizeAsked{3, false}});
+  auto controller = resizing_controller();
   controller.handle(finished(1, true));
   controller.handle(preempted(1));
   CHECK(is_of_rank_1(find<RestartWorkers>(controller.handle(finished(0, true)))));
 }
 
 TEST_CASE("a notice that comes after all workers have returned for another attempt is told of, and stops none of it") {
-  Controller controller{
-      WorldSize{2},
-      {.replaces_processes = true, .workers = {WorldSize{1}, WorldSize{4}, WorldSize{2}}, .room = WorldSize{4}},
-      {}};
-  start(controller, 2);
-  controller.handle(RunEvent{ResizeAsked{3, false}});
+  auto controller = resizing_controller();
   controller.handle(finished(1, true));
   controller.handle(finished(0, true));
   REQUIRE(controller.state() == RunState::restarting);
@@ -153,12 +154,7 @@ TEST_CASE("a process that is taken away while workers begin ends the attempt whe
 }
 
 TEST_CASE("a process is taken away while the number of workers changes, and both are one change") {
-  Controller controller{
-      WorldSize{2},
-      {.replaces_processes = true, .workers = {WorldSize{1}, WorldSize{4}, WorldSize{2}}, .room = WorldSize{4}},
-      {}};
-  start(controller, 2);
-  controller.handle(RunEvent{ResizeAsked{3, false}});
+  auto controller = resizing_controller();
   CHECK(find<TellWorkers>(controller.handle(preempted(1))) == nullptr);
   controller.handle(finished(0, true));
   CHECK(is_of_rank_1(find<RestartWorkers>(controller.handle(finished(1, true)))));
