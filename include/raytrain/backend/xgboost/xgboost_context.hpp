@@ -147,7 +147,8 @@ class XGBoostContext : public BoostingContext {
   ///     auto const train = ctx.dmatrix(rows, {.label = "clicked"});
   ///
   /// A block shows that this worker goes on, and a stop ends it. To go on from a checkpoint, give the same rows to as
-  /// many workers as before: its trees split between the bins of the rows. A group operation.
+  /// many workers as before: its trees split between the bins of the rows. Where values are missing on some workers
+  /// only, XGBoost 1.7 goes through the rows eight times, else four. A group operation.
   ///
   /// Errors: as `DMatrix` of blocks; `rank_mismatch` when workers have other features or options; `Stopped`.
   [[nodiscard]] auto dmatrix(MakeBlocks make_blocks, DMatrixOptions options = {}, DMatrix const* reference = nullptr)

@@ -32,8 +32,7 @@ class BlockRows {
   /// Takes the first block with rows. `owner`: the class that errors name.
   ///
   /// Errors: as `FeatureTable`, of the first block; `invalid_data` for no rows; `invalid_call` for an empty function;
-  /// what
-  ///         the blocks' reader throws.
+  ///         what the blocks' reader throws.
   BlockRows(MakeBlocks make, FeatureTable::Roles roles, std::string owner)
       : make_{std::move(make)}, roles_{std::move(roles)}, owner_{std::move(owner)} {
     if (!make_) throw Error{Errc::invalid_call, owner_, "the function that makes blocks is empty", "give one"};
