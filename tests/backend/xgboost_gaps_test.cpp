@@ -114,6 +114,39 @@ TEST_CASE("values of which one worker has no gaps are evaluated, and refused by 
       .fit();
 }
 
+TEST_CASE(
+    "a matrix of the program's own is refused where workers would hang, and so is one that the model does not know") {
+  TemporaryFolder const folder;
+  XGBoostTrainer{[&](XGBoostContext& ctx) {
+                   ctx.connect();
+                   auto const rows = ctx.dataset_shard("train").part();
+                   DMatrix const own{rows, {.label = "target", .weight = "weight"}};
+                   check_contains(thrown_error([&] { (void)trained(ctx, own); }),
+                                  "rows lack values on some workers and on others none does");
+                   auto const other = ctx.dmatrix("train", {.label = "target", .max_bin = 256});
+                   auto booster = ctx.booster(parameters(), {&other});
+                   check_contains(thrown_error([&] { ctx.together([&] { booster.update(0, own); }); }),
+                                  "training an XGBoost model: the matrix is not one of those that the model "
+                                  "was made for; name it when you call XGBoostContext::booster");
+                 },
+                 two_workers(folder)}
+      .fit();
+}
+
 #endif
+
+TEST_CASE("workers that make a model for other numbers of matrices are told so") {
+  TemporaryFolder const folder;
+  XGBoostTrainer trainer{[&](XGBoostContext& ctx) {
+                           auto const train = ctx.dmatrix("train", {.label = "target"});
+                           (void)ctx.booster(parameters(), ctx.world_rank() == Rank{0}
+                                                               ? std::vector<DMatrix const*>{&train}
+                                                               : std::vector<DMatrix const*>{&train, &train});
+                         },
+                         two_workers(folder)};
+  check_contains(
+      thrown_error([&] { trainer.fit(); }),
+      "XGBoostContext::booster: rank 1 has 2 matrices, and rank 0 has 1; give all workers the same matrices");
+}
 
 }  // namespace

@@ -74,10 +74,9 @@ class Booster {
   /// `matrices`: those that it will train on and evaluate, the former first, whose predictions it keeps from round to
   /// round.
   explicit Booster(std::vector<DMatrix const*> const& matrices = {}) {
-    std::vector<DMatrixHandle> handles;
-    for (auto const* const matrix : matrices) handles.push_back(matrix->handle());
+    for (auto const* const matrix : matrices) matrices_.push_back(matrix->handle());
     BoosterHandle made = nullptr;
-    detail::xgboost_call(XGBoosterCreate(handles.data(), handles.size(), &made), "XGBoosterCreate");
+    detail::xgboost_call(XGBoosterCreate(matrices_.data(), matrices_.size(), &made), "XGBoosterCreate");
     handle_.reset(made);
     if (!matrices.empty()) bins_ = matrices.front()->bins();
   }
@@ -89,6 +88,10 @@ class Booster {
 
   /// For who loads a model of which trees split elsewhere than between the bins that it trains on from here on.
   void note_other_trees() noexcept { has_other_trees_ = true; }
+
+  /// For workers that train together: of each of its matrices, whether rows lack values on some workers and on others
+  /// none does.
+  void note_uneven_gaps(std::vector<bool> are_uneven) { gaps_are_uneven_ = std::move(are_uneven); }
 
   void set_parameter(std::string const& name, std::string const& value) {
     detail::xgboost_call(XGBoosterSetParam(handle(), name.c_str(), value.c_str()),
@@ -154,7 +157,8 @@ class Booster {
 
   /// One more round by the objective.
   ///
-  /// Errors: `invalid_data` by `tree_method` hist where `DMatrix::has_uneven_gaps`.
+  /// Errors: where `note_uneven_gaps`: by `tree_method` hist `invalid_data` for such a matrix, and `invalid_call` for
+  ///         one that the model was not made for.
   void update(int round, DMatrix const& train) {
     check_can_train(train);
     bins_ = train.bins();
@@ -308,7 +312,15 @@ class Booster {
   }
 
   void check_can_train(DMatrix const& train) const {
-    if (!train.has_uneven_gaps()) return;
+    if (gaps_are_uneven_.empty()) return;
+    auto const index = std::ranges::find(matrices_, train.handle()) - matrices_.begin();
+    bool const is_known = static_cast<std::size_t>(index) < gaps_are_uneven_.size();
+    if (is_known && !gaps_are_uneven_[index]) return;
+    if (!is_known) {
+      throw Error{
+          Errc::invalid_call, "training an XGBoost model", "the matrix is not one of those that the model was made for",
+          "name it when you call XGBoostContext::booster, which looks whether workers can train on it together"};
+    }
     if (detail::configured_text(configuration(), "gbtree_train_param", "tree_method") != "hist") return;
     throw Error{Errc::invalid_data, "training by XGBoost's tree_method hist",
                 "rows lack values on some workers and on others none does, of which XGBoost 1.7 would wait for ever",
@@ -333,6 +345,8 @@ class Booster {
 
   std::shared_ptr<detail::MatrixBins const> bins_;  ///< Of the rows that it trains on; null: none, or values.
   bool has_other_trees_ = false;                    ///< As `note_other_trees`.
+  std::vector<DMatrixHandle> matrices_;             ///< Those that it was made for.
+  std::vector<bool> gaps_are_uneven_;               ///< As `note_uneven_gaps`; empty: there is nothing to look for.
   std::unique_ptr<void, Free> handle_;
 };
 

@@ -172,10 +172,6 @@ class DMatrix {
     return values < rows() * features;
   }
 
-  /// Whether it keeps values of rows of several workers, of which some lack values and others none does.
-  [[nodiscard]] auto has_uneven_gaps() const noexcept -> bool { return has_uneven_gaps_; }
-  void note_uneven_gaps() noexcept { has_uneven_gaps_ = true; }
-
   /// Names of the features that a matrix of this dataset has.
   ///
   /// Errors: as the constructor for its columns.
@@ -292,7 +288,6 @@ class DMatrix {
   }
 
   std::vector<std::string> names_;
-  bool has_uneven_gaps_ = false;
   std::shared_ptr<detail::MatrixBins> bins_;
   detail::OwnedDMatrix handle_;
 };

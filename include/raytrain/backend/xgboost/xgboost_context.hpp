@@ -137,7 +137,7 @@ class XGBoostContext : public BoostingContext {
     }
     auto const make = [&](detail::RowStorage storage) { return DMatrix{rows, options, storage}; };
     return options.max_bin != 0 ? with_even_gaps(make)
-                                : with_gaps_noted(together([&] { return make(detail::RowStorage::as_they_are); }));
+                                : together([&] { return make(detail::RowStorage::as_they_are); });
   }
 
   /// Rows of this worker's own that come block by block, of which one is in memory at a time, as the run's preprocessor
@@ -179,20 +179,25 @@ class XGBoostContext : public BoostingContext {
       check_features(attempted, rows.columns, rows.feature_names);
       check_form(attempted, {"CsrRows"});
     }
-    return with_gaps_noted(together([&] { return DMatrix{rows, threads()}; }));
+    return together([&] { return DMatrix{rows, threads()}; });
   }
 
   /// A model for these matrices: the one of the checkpoint that the run goes on from, or `initial_model`, or an empty
   /// one.
   ///
-  /// Errors: as `DMatrix`, `load`; `rank_mismatch` when workers have other parameters; `invalid_config` for a parameter
-  ///         that XGBoost does not know or take, for a linear model of several workers, for an objective that is not
-  ///         the checkpoint's, and for another number of classes or another kind of booster than the model to go on
-  ///         from has; `invalid_data` for other features than it has.
+  /// Errors: as `DMatrix`, `load`; `rank_mismatch` when workers have other parameters, or another number of matrices;
+  ///         `invalid_config` for a parameter that XGBoost does not know or take, for a linear model of several
+  ///         workers, for an objective that is not the checkpoint's, and for another number of classes or another kind
+  ///         of booster than the model to go on from has; `invalid_data` for other features than it has.
   [[nodiscard]] auto booster(XGBoostParams const& params, std::vector<DMatrix const*> const& matrices) -> Booster {
     connect();
-    if (communicator_) check_same_params(params);
-    return together([&] { return new_booster(params, matrices); });
+    if (communicator_) {
+      check_same_params(params);
+      check_same_matrices(matrices.size());
+    }
+    auto booster = together([&] { return new_booster(params, matrices); });
+    booster.note_uneven_gaps(uneven_gaps(matrices));
+    return booster;
   }
 
   /// Warns of what XGBoost has warned of since the last call, of each text once, on rank 0, and of strangers that have
@@ -252,6 +257,16 @@ class XGBoostContext : public BoostingContext {
                 "give all workers the same parameters"};
   }
 
+  /// A group operation. Errors: `rank_mismatch` when workers have another number of matrices.
+  void check_same_matrices(std::size_t count) {
+    auto const all = all_gather(std::uint64_t{count});
+    auto const other = std::ranges::find_if(all, [&](auto theirs) { return theirs != all.front(); });
+    if (other == all.end()) return;
+    throw Error{Errc::rank_mismatch, "XGBoostContext::booster",
+                fmt::format("rank {} has {} matrices, and rank 0 has {}", other - all.begin(), *other, all.front()),
+                "give all workers the same matrices, in the same order"};
+  }
+
   /// Tells all workers what the bins of a matrix follow from, which are those of all of them. A group operation.
   void share_bins(DMatrix& matrix) {
     auto const bins = matrix.bins();
@@ -263,14 +278,21 @@ class XGBoostContext : public BoostingContext {
     matrix.note_bins_of_all(std::move(largest), detail::xxh3_of(bytes_of(digests)));
   }
 
-  /// Whether rows lack values on some workers, and on others none does. A group operation.
+  /// Of each matrix, whether rows lack values on some workers, and on others none does; nothing where XGBoost does not
+  /// mind. A group operation.
   ///
   /// Source: XGBoost 1.7's updater_quantile_hist.cc, where a worker whose rows are all dense adds up no gradients with
   /// the others; from 2.0 on it does.
-  [[nodiscard]] auto gaps_are_uneven(DMatrix const& matrix) -> bool {
-    if (!communicator_ || XGBOOST_VER_MAJOR >= 2) return false;
-    auto const all = all_gather(static_cast<std::uint8_t>(matrix.has_gaps()));
-    return std::ranges::any_of(all, [&](auto has_gaps) { return has_gaps != all.front(); });
+  [[nodiscard]] auto uneven_gaps(std::vector<DMatrix const*> const& matrices) -> std::vector<bool> {
+    if (!communicator_ || XGBOOST_VER_MAJOR >= 2) return {};
+    std::vector<std::uint8_t> has_gaps;
+    for (auto const* const matrix : matrices) has_gaps.push_back(static_cast<std::uint8_t>(matrix->has_gaps()));
+    auto const all = all_gather(has_gaps);
+    std::vector<bool> are_uneven(has_gaps.size());
+    for (auto const& theirs : all) {
+      for (std::size_t i = 0; i < are_uneven.size(); ++i) are_uneven[i] = are_uneven[i] || theirs[i] != all.front()[i];
+    }
+    return are_uneven;
   }
 
   /// A matrix of bins. Where gaps are uneven, it is made once more, so that XGBoost keeps the rows of all workers
@@ -278,16 +300,11 @@ class XGBoostContext : public BoostingContext {
   template <class Make>
   [[nodiscard]] auto with_even_gaps(Make const& make) -> DMatrix {
     auto matrix = std::optional{together([&] { return make(detail::RowStorage::as_they_are); })};
-    if (!gaps_are_uneven(*matrix)) return std::move(*matrix);
+    auto const are_uneven = uneven_gaps({&*matrix});
+    if (are_uneven.empty() || !are_uneven.front()) return std::move(*matrix);
     auto const storage = matrix->has_gaps() ? detail::RowStorage::as_they_are : detail::RowStorage::with_gaps;
     matrix.reset();
     return together([&] { return make(storage); });
-  }
-
-  /// A matrix of values, which may still be evaluated where gaps are uneven.
-  [[nodiscard]] auto with_gaps_noted(DMatrix matrix) -> DMatrix {
-    if (gaps_are_uneven(matrix)) matrix.note_uneven_gaps();
-    return matrix;
   }
 
   /// A seed as XGBoost takes it: its generator has no more bits.
