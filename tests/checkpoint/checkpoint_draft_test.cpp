@@ -8,8 +8,8 @@
 #include <doctest/doctest.h>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
-#include "text_files.hpp"
 
 using raytrain::testing::check_contains;
 using raytrain::testing::TemporaryFolder;

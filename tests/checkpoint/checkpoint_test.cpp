@@ -23,9 +23,9 @@
 #include <raytrain/core/xxh3.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "committed.hpp"
-#include "text_files.hpp"
 
 using raytrain::testing::check_contains;
 using raytrain::testing::TemporaryFolder;

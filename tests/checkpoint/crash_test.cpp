@@ -14,10 +14,10 @@
 
 #include "../support/child_process.hpp"
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "committed.hpp"
 #include "faulty_files.hpp"
 #include "run_start.hpp"
-#include "text_files.hpp"
 #include "volatile_files.hpp"
 
 using raytrain::testing::TemporaryFolder;

@@ -16,10 +16,10 @@
 #include <raytrain/checkpoint/retention.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "committed.hpp"
 #include "faulty_files.hpp"
-#include "text_files.hpp"
 
 using raytrain::testing::check_contains;
 using raytrain::testing::TemporaryFolder;

@@ -18,8 +18,8 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "committed.hpp"
-#include "text_files.hpp"
 #include "volatile_files.hpp"
 
 using raytrain::testing::TemporaryFolder;

@@ -21,10 +21,10 @@
 
 #include "../support/child_process.hpp"
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "faulty_files.hpp"
 #include "run_start.hpp"
-#include "text_files.hpp"
 
 using raytrain::testing::check_contains;
 using raytrain::testing::TemporaryFolder;

@@ -28,9 +28,9 @@
 
 #include "../fuzz/slice_properties.hpp"
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "committed.hpp"
-#include "text_files.hpp"
 
 using raytrain::testing::check_contains;
 using raytrain::testing::TemporaryFolder;

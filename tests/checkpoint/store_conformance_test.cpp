@@ -14,7 +14,7 @@
 #include <raytrain/testing/memory_store.hpp>
 
 #include "../support/temporary_folder.hpp"
-#include "text_files.hpp"
+#include "../support/text_files.hpp"
 
 namespace {
 

@@ -17,7 +17,7 @@
 #include <raytrain/checkpoint/detail/file_system.hpp>
 #include <raytrain/core/bytes.hpp>
 
-#include "text_files.hpp"
+#include "../support/text_files.hpp"
 
 /// The system's files, and beside them a model of what a disk may hold when the power fails: of every file and folder
 /// any state since it was last synced.

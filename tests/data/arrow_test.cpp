@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <random>
@@ -30,6 +29,7 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "python_tables.hpp"
 
@@ -46,11 +46,6 @@ using raytrain::testing::texts;
 using raytrain::testing::thrown_error;
 using raytrain::testing::values_of;
 namespace fs = std::filesystem;
-
-auto content_of(fs::path const& path) -> std::string {
-  std::ifstream file{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{file}, {}};
-}
 
 auto refused(fs::path const& path, ArrowOptions const& options = {}) -> std::string {
   return thrown_error([&] { return read_arrow(path, options); });
@@ -113,7 +108,7 @@ TEST_CASE("what is no Arrow file is refused, and the error says what it is") {
   TemporaryFolder const folder;
   auto const of = [&](std::string const& content) {
     auto const path = folder.path() / "x.arrow";
-    std::ofstream{path, std::ios::binary} << content;
+    write_text(path, content);
     return refused(path);
   };
   check_contains(of("FEA1 and so on"), "x.arrow': it is a Feather file of version 1");
@@ -128,21 +123,21 @@ TEST_CASE("what is no Arrow file is refused, and the error says what it is") {
 TEST_CASE("an Arrow file or stream that is cut off anywhere is refused with its name") {
   TemporaryFolder const folder;
   for (auto const* const name : {"few.arrow", "few.arrows", "few_lz4.arrows"}) {
-    auto const whole = content_of(of_python(name));
+    auto const whole = read_text(of_python(name));
     CHECK(read_arrow(of_python(name)).rows() == 5);
     auto const path = folder.path() / "cut.arrow";
     for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
       CAPTURE(name);
       CAPTURE(bytes);
-      std::ofstream{path, std::ios::binary} << whole.substr(0, bytes);
+      write_text(path, whole.substr(0, bytes));
       check_contains(refused(path), "invalid_data: reading Arrow file '" + path.string());
     }
   }
-  auto const stream = content_of(of_python("few.arrows"));
+  auto const stream = read_text(of_python("few.arrows"));
   auto const path = folder.path() / "two.arrows";
-  std::ofstream{path, std::ios::binary} << stream.substr(0, stream.size() - 8);
+  write_text(path, stream.substr(0, stream.size() - 8));
   check_contains(refused(path), "it breaks off without the mark of a stream's end, so that rows may be missing");
-  std::ofstream{path, std::ios::binary} << stream << stream;
+  write_text(path, stream + stream);
   check_contains(refused(path), fmt::format("{} bytes follow the end of its stream", stream.size()));
 }
 
@@ -152,14 +147,14 @@ TEST_CASE("an Arrow file with flipped bits is refused with its name, or is read 
   auto const path = folder.path() / "x.arrow";
   auto refusals = 0;
   for (auto const* const name : {"types.arrow", "types.arrows", "types_lz4.feather", "types_zstd.arrows"}) {
-    auto const whole = content_of(of_python(name));
+    auto const whole = read_text(of_python(name));
     for (auto turn = 0; turn < 1'000; ++turn) {
       auto damaged = whole;
       for (auto flips = 1 + random() % 3; flips > 0; --flips) {
         auto const place = random() % damaged.size();
         damaged[place] = static_cast<char>(damaged[place] ^ (1 << random() % 8));
       }
-      std::ofstream{path, std::ios::binary} << damaged;
+      write_text(path, damaged);
       try {
         auto const rows = read_arrow(path).rows();
         CHECK(rows > 0);

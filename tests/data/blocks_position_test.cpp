@@ -4,12 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <optional>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -25,17 +22,17 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
+#include "gzip_file.hpp"
+#include "numbered_blocks.hpp"
 
 namespace {
 
 using namespace raytrain;
 using namespace raytrain::testing;
-using Numbers = std::vector<float>;
 
 static_assert(Transferable<BlocksPosition>);  // a part of a TrainingState
-
-void write(std::filesystem::path const& path, std::string_view text) { std::ofstream{path, std::ios::binary} << text; }
 
 /// So many files, some of them gzip, whose rows are numbered from 0 on. Returns the number of rows.
 auto write_numbered_files(std::filesystem::path const& folder, std::mt19937_64& random) -> std::size_t {
@@ -49,11 +46,9 @@ auto write_numbered_files(std::filesystem::path const& folder, std::mt19937_64& 
     }
     auto const path = folder / fmt::format("part-{}", file);
     if (random() % 2 == 0) {
-      write(path, text);
+      write_text(path, text);
     } else {
-      auto* const packed = ::gzopen(path.c_str(), "wb");
-      REQUIRE(::gzwrite(packed, text.data(), static_cast<unsigned>(text.size())) == static_cast<int>(text.size()));
-      REQUIRE(::gzclose(packed) == Z_OK);
+      write_gzip(path, text);
     }
   }
   return rows;
@@ -64,22 +59,8 @@ void append(Numbers& numbers, Dataset const& block) {
   numbers.insert(numbers.end(), of_block.begin(), of_block.end());
 }
 
-auto numbers_in(DatasetBlocks blocks) -> Numbers {
-  Numbers numbers;
-  for (auto const& block : blocks) append(numbers, block);
-  return numbers;
-}
-
 /// What is left of a checkpoint after the end of the process.
 auto stored(BlocksPosition const& position) -> BlocksPosition { return from_bytes<BlocksPosition>(to_bytes(position)); }
-
-/// Blocks of one row each, which holds the block's number.
-auto numbered(std::int32_t count, std::string const& source = "numbered") -> DatasetBlocks {
-  return {source, [count, next = std::int32_t{0}]() mutable -> std::optional<Dataset> {
-            if (next == count) return std::nullopt;
-            return Dataset::from_columns({{"number", std::vector{static_cast<float>(next++)}}});
-          }};
-}
 
 }  // namespace
 
@@ -148,7 +129,7 @@ TEST_CASE("workers that have taken equally many blocks go on in any other number
       auto const workers = static_cast<std::uint32_t>(1 + random() % 4);
       std::vector<DatasetBlocks> shards;
       for (std::uint32_t rank = 0; rank < workers; ++rank) {
-        shards.push_back(numbered(count).shard(Rank{rank}, WorldSize{workers}));
+        shards.push_back(numbered_blocks(count).shard(Rank{rank}, WorldSize{workers}));
         shards.back().begin_at(stored(position));
       }
       auto is_over = false;
@@ -170,7 +151,7 @@ TEST_CASE("workers that have taken equally many blocks go on in any other number
 TEST_CASE("a position in other blocks is refused with both sources, and that of an epoch's beginning is not") {
   TemporaryFolder const folder;
   auto const file = folder.path() / "a.csv";
-  write(file, "number\n0\n1\n2\n");
+  write_text(file, "number\n0\n1\n2\n");
   auto const blocks_of = [&](std::size_t size) { return csv_blocks(file, {}, size); };
   auto blocks = blocks_of(1);
   CHECK(blocks.position() == BlocksPosition{});
@@ -192,7 +173,7 @@ TEST_CASE("a position in other blocks is refused with both sources, and that of 
                  "go on with the same files and options, or begin the epoch anew by BlocksPosition{.epoch = 0}");
   auto const as_it_is = [](Dataset const& block) { return block; };
   check_contains(refused(blocks_of(1).map("other", as_it_is), position), "; \"other\"; go on with");
-  write(file, "number\n0\n1\n2\n3\n");
+  write_text(file, "number\n0\n1\n2\n3\n");
   check_contains(refused(blocks_of(1), position), "of another source: CSV");
   std::uint64_t blocks_in_all = 0;
   for (auto counted = blocks_of(1); counted.next();) ++blocks_in_all;
@@ -206,32 +187,32 @@ TEST_CASE("a position in other blocks is refused with both sources, and that of 
 
 TEST_CASE(
     "a position behind more blocks than there are is refused, and gives no rows; that behind all of them gives none") {
-  auto blocks = numbered(3);
+  auto blocks = numbered_blocks(3);
   auto const refused = thrown_error([&] { blocks.begin_at({0, 4, "numbered"}); });
   check_contains(refused,
                  "invalid_data: DatasetBlocks::begin_at: the position is behind 4 blocks, and there are 3: numbered");
   CHECK(thrown_error([&] { (void)blocks.next(); }) == refused);
-  auto all = numbered(3);
+  auto all = numbered_blocks(3);
   all.begin_at({0, 3, "numbered"});
   CHECK_FALSE(all.next());
   // Of 3 blocks rank 0 has had 2, and in that round there was none for rank 1.
-  auto shard = numbered(3).shard(Rank{0}, WorldSize{2});
+  auto shard = numbered_blocks(3).shard(Rank{0}, WorldSize{2});
   shard.begin_at({0, 4, "numbered"});
   CHECK_FALSE(shard.next());
 }
 
 TEST_CASE("a range that was begun begins at no position, and one that begins at one is not all blocks") {
-  auto blocks = numbered(3);
+  auto blocks = numbered_blocks(3);
   REQUIRE(blocks.next());
   check_contains(thrown_error([&] { blocks.begin_at({}); }),
                  "invalid_call: DatasetBlocks::begin_at: some of the blocks were taken already; make the range anew");
-  auto rest = numbered(3);
+  auto rest = numbered_blocks(3);
   auto const mapped = rest.map("as it is", [](Dataset const& block) { return block; });
   rest.begin_at({0, 1, "numbered"});
   TemporaryFolder const folder;
   check_contains(thrown_error([&] { write_csv(rest, folder.path() / "x.csv"); }), "some of the blocks were taken");
   check_contains(thrown_error([&] { (void)numbers_in(mapped); }), "DatasetBlocks::map: some of the blocks were taken");
-  auto taken_below = numbered(3);
+  auto taken_below = numbered_blocks(3);
   auto shard = taken_below.shard(Rank{0}, WorldSize{2});
   REQUIRE(taken_below.next());
   check_contains(thrown_error([&] {
@@ -243,10 +224,10 @@ TEST_CASE("a range that was begun begins at no position, and one that begins at 
 TEST_CASE("a file that is changed while a range passes over blocks is named") {
   TemporaryFolder const folder;
   auto const file = folder.path() / "a.csv";
-  write(file, "number\n0\n1\n2\n");
+  write_text(file, "number\n0\n1\n2\n");
   auto before = csv_blocks(file, {}, 1);
   REQUIRE(before.next());
   auto blocks = csv_blocks(file, {}, 1);
-  write(file, "number\n5\n");
+  write_text(file, "number\n5\n");
   check_contains(thrown_error([&] { blocks.begin_at(before.position()); }), "a.csv': it was changed meanwhile");
 }

@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <random>
@@ -29,6 +28,7 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "same_rows.hpp"
 
@@ -36,11 +36,6 @@ namespace {
 
 using namespace raytrain;
 using namespace raytrain::testing;
-
-auto content_of(std::filesystem::path const& path) -> std::string {
-  std::ifstream file{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{file}, {}};
-}
 
 auto bits_of(Column const& column) -> std::vector<std::uint8_t> {
   auto const values = column.as<std::uint8_t>();
@@ -150,12 +145,12 @@ TEST_CASE("booleans are written as true and false, and as NumPy's bool") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "out";
   write_csv(clicks(), path);
-  CHECK(content_of(path) == "clicked,n\ntrue,7\nfalse,8\ntrue,9\n");
+  CHECK(read_text(path) == "clicked,n\ntrue,7\nfalse,8\ntrue,9\n");
   write_json_lines(Dataset::from_columns({Column::of_booleans("x", {true, false}, {2})}), path);
-  CHECK(content_of(path) == "{\"x\":[true,false]}\n");
+  CHECK(read_text(path) == "{\"x\":[true,false]}\n");
   write_npy(clicks().column("clicked"), path);
-  CHECK(content_of(path).find("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }") != std::string::npos);
-  CHECK(content_of(path).ends_with(std::string{"\1\0\1", 3}));
+  CHECK(read_text(path).find("{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }") != std::string::npos);
+  CHECK(read_text(path).ends_with(std::string{"\1\0\1", 3}));
 }
 
 TEST_CASE("true and false of JSON lines are numbers, which can be missing, unless booleans are asked for") {
@@ -168,9 +163,9 @@ TEST_CASE("bytes of NumPy's bool other than 0 are read as true, and left as they
   TemporaryFolder const folder;
   auto const path = folder.path() / "x.npy";
   write_npy(Column::of_booleans("data", {true, false}), path);
-  auto content = content_of(path);
+  auto content = read_text(path);
   content[content.size() - 2] = '\xfe';
-  std::ofstream{path, std::ios::binary} << content;
+  write_text(path, content);
   auto const read = read_npy(path);
   CHECK(read.column("data").describe() == "data (bool, scalar)");
   CHECK(bits_of(read.column("data")) == std::vector<std::uint8_t>{1, 0});
@@ -194,14 +189,14 @@ TEST_CASE("random booleans come back from each kind of file as booleans, whole a
     write_csv(one, csv);
     check_same_rows(read_csv(csv, csv_types), one);
     write_csv(csv_blocks(csv, csv_types, size), csv.string() + "2");
-    CHECK(content_of(csv.string() + "2") == content_of(csv));
+    CHECK(read_text(csv.string() + "2") == read_text(csv));
 
     auto const json = folder.path() / "x.jsonl";
     JsonLinesOptions const json_types{.types = {{"one", CsvType::boolean}, {"many", CsvType::boolean}}};
     write_json_lines(all, json);
     check_same_rows(read_json_lines(json, json_types), all);
     write_json_lines(json_lines_blocks(json, json_types, size), json.string() + "2");
-    CHECK(content_of(json.string() + "2") == content_of(json));
+    CHECK(read_text(json.string() + "2") == read_text(json));
 
     for (auto const& column : all.columns()) {
       auto const npy = folder.path() / "x.npy";

@@ -22,6 +22,7 @@
 #include <raytrain/data/materialize.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 
 namespace {
@@ -63,7 +64,7 @@ auto formats() -> std::vector<Format> {
 void write(Format const& format, fs::path const& path) {
   std::string text = format.header;
   for (std::size_t row = 0; row < file_rows; ++row) text += format.line(row);
-  std::ofstream{path, std::ios::binary} << text;
+  write_text(path, text);
   REQUIRE(fs::file_size(path) > detail::least_bytes_of_pieces);
 }
 

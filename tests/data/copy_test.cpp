@@ -15,13 +15,13 @@ namespace {
 
 using namespace raytrain;
 
-constexpr std::size_t rows = 1'000;
-constexpr std::size_t row_values = 28;
+constexpr std::size_t copied_rows = 1'000;
+constexpr std::size_t copied_row_values = 28;
 
 auto numbers() -> Dataset {
-  std::vector<float> values(rows * row_values);
+  std::vector<float> values(copied_rows * copied_row_values);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  return Dataset::from_columns({{"x", std::move(values), {row_values}}});
+  return Dataset::from_columns({{"x", std::move(values), {copied_row_values}}});
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ TEST_CASE("an epoch's batches copy each byte of their rows once, in any order, f
   auto const in_memory = numbers();
   for (auto const& dataset : {in_memory, materialize(folder.path() / "rows", in_memory)}) {
     DatasetShard shard{dataset, {}};
-    std::vector<float> x(8 * row_values);
+    std::vector<float> x(8 * copied_row_values);
     for (BatchOptions const& options :
          {BatchOptions{.batch_size = 8, .shuffle = false}, BatchOptions{.batch_size = 8, .shuffle = true},
           BatchOptions{.batch_size = 8, .shuffle = true, .shuffle_window = 64}}) {
@@ -41,7 +41,7 @@ TEST_CASE("an epoch's batches copy each byte of their rows once, in any order, f
       auto const range = shard.batches(options);
       auto const before = copied_bytes();
       for (auto const batch : range) batch.gather<float>("x", x);
-      CHECK(copied_bytes() - before == rows * row_values * sizeof(float));
+      CHECK(copied_bytes() - before == copied_rows * copied_row_values * sizeof(float));
     }
   }
 }
@@ -56,8 +56,8 @@ TEST_CASE("unshuffled batches are seen where the dataset has them") {
   for (auto const batch : range) {
     auto const x = batch.contiguous<float>("x");
     REQUIRE(x);
-    CHECK(x->data() == first + batch.row(0) * row_values);
-    CHECK(x->size() == batch.size() * row_values);
+    CHECK(x->data() == first + batch.row(0) * copied_row_values);
+    CHECK(x->size() == batch.size() * copied_row_values);
   }
   CHECK(copied_bytes() == before);
 }

@@ -24,8 +24,8 @@
 #include <raytrain/data/detail/join_rows.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
-#include "../checkpoint/text_files.hpp"
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "same_rows.hpp"
 
@@ -37,7 +37,7 @@ using raytrain::testing::check_same_rows;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
 
-constexpr auto all_rows = std::numeric_limits<std::size_t>::max();
+constexpr auto whole_file = std::numeric_limits<std::size_t>::max();
 
 /// What a scanner says of a text, and at which line: fields, ends of lines, the problem.
 auto scanned(std::string_view text, detail::CsvScanner& scanner) -> std::vector<std::string> {
@@ -116,9 +116,9 @@ TEST_CASE("several threads read a large file as one does, all at once and in blo
   REQUIRE(text.size() > (std::size_t{5} << 20U));  // where threads are used
   write_text(path, text);
   CsvOptions const options{.types = {{"id", CsvType::int64}}};
-  auto const by_one = *detail::CsvFile{path, options, 1}.next(all_rows);
+  auto const by_one = *detail::CsvFile{path, options, 1}.next(whole_file);
   CHECK(by_one.rows() == 300'000);
-  check_same_rows(by_one, *detail::CsvFile{path, options, 3}.next(all_rows));
+  check_same_rows(by_one, *detail::CsvFile{path, options, 3}.next(whole_file));
   auto const size = 1'000 + static_cast<std::size_t>(random() % 20'000);
   CAPTURE(size);
   for (auto const threads : {1, 3}) {
@@ -140,11 +140,11 @@ TEST_CASE("several threads leave out a byte order mark, and refuse one of UTF-16
   CsvOptions const options{
       .header = false, .column_names = {"city", "n"}, .types = {{"city", CsvType::text}, {"n", CsvType::float32}}};
   write_text(path, "\xEF\xBB\xBF" + rows);
-  auto const data = *detail::CsvFile{path, options, 3}.next(all_rows);
+  auto const data = *detail::CsvFile{path, options, 3}.next(whole_file);
   CHECK(data.column("city").categories().size() == 1);
   CHECK(data.column("city").text(0) == "Oslo");
   write_text(path, "\xFF\xFE" + rows);
-  check_contains(thrown_error([&] { (void)detail::CsvFile{path, options, 3}.next(all_rows); }), "UTF-16");
+  check_contains(thrown_error([&] { (void)detail::CsvFile{path, options, 3}.next(whole_file); }), "UTF-16");
 }
 
 TEST_CASE("a column whose first text comes late in a large file is of text, with several threads, too") {
@@ -154,7 +154,7 @@ TEST_CASE("a column whose first text comes late in a large file is of text, with
   for (int row = 0; row < 1'000'000; ++row) text += row == 700'000 ? "1,late\n" : "12,NA\n";
   write_text(path, text);
   CsvOptions const options;
-  auto const data = *detail::CsvFile{path, options, 3}.next(all_rows);
+  auto const data = *detail::CsvFile{path, options, 3}.next(whole_file);
   CHECK(data.rows() == 1'000'000);
   CHECK(data.column("b").text(700'000) == "late");
   CHECK(data.column("b").text(700'001) == std::nullopt);
@@ -175,7 +175,7 @@ TEST_CASE("several threads name the line of the first thing that is wrong in a l
     CAPTURE(said);
     auto const closes = tail.ends_with('\n');
     write_text(path, good + tail + (closes ? table_text(100'000, random) + "y,1,a,b\n" : std::string(1 << 20, '\n')));
-    check_contains(thrown_error([&] { (void)detail::CsvFile{path, options, 3}.next(all_rows); }), said);
+    check_contains(thrown_error([&] { (void)detail::CsvFile{path, options, 3}.next(whole_file); }), said);
   }
 }
 

@@ -27,7 +27,9 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
+#include "column_values.hpp"
 
 namespace {
 
@@ -35,28 +37,22 @@ using namespace raytrain;
 using raytrain::testing::check_contains;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
+using raytrain::testing::values_of;
 
-auto read_text(std::string_view text, CsvOptions const& options = {}) -> Dataset {
+auto csv_of(std::string_view text, CsvOptions const& options = {}) -> Dataset {
   TemporaryFolder const folder;
-  auto const path = folder.path() / "table.csv";
-  std::ofstream{path, std::ios::binary} << text;
-  return read_csv(path, options);
-}
-
-auto floats(Dataset const& data, std::string_view name) -> std::vector<float> {
-  auto const values = data.column(name).as<float>();
-  return {values.begin(), values.end()};
+  return read_csv(write_text(folder.path() / "table.csv", text), options);
 }
 
 TEST_CASE("booleans are read in each spelling where that type is asked for, and nothing else is one") {
   CsvOptions const options{.types = {{"ok", CsvType::boolean}}};
-  auto const data = read_text("ok\ntrue\nTrue\nTRUE\n1\nfalse\n False \nFALSE\n0\n", options);
+  auto const data = csv_of("ok\ntrue\nTrue\nTRUE\n1\nfalse\n False \nFALSE\n0\n", options);
   CHECK(data.column("ok").describe() == "ok (bool, scalar)");
   auto const values = data.column("ok").as<std::uint8_t>();
   CHECK(std::vector(values.begin(), values.end()) == std::vector<std::uint8_t>{1, 1, 1, 1, 0, 0, 0, 0});
   for (auto const* const text : {"2", "yes", "tRUE", "1.0", "x"}) {
     CAPTURE(text);
-    check_contains(thrown_error([&] { (void)read_text(fmt::format("ok\n1\n{}\n", text), options); }),
+    check_contains(thrown_error([&] { (void)csv_of(fmt::format("ok\n1\n{}\n", text), options); }),
                    fmt::format("line 3, column 'ok': '{}' is not a boolean that it can hold", text));
   }
   auto const lines = raytrain::parse_json_lines("{\"ok\":true}\n{\"ok\":false}", {.types = {{"ok", CsvType::boolean}}});
@@ -73,41 +69,39 @@ TEST_CASE("a table of numbers becomes a column for each of its own, named by the
                                  "a,b\n\n1,2.5\n\n-3,1e3\n\n",
                                  "\"a\",\"b\"\n\"1\",\"2.5\"\r\n\"-3\", +1e3 \n"}) {
     CAPTURE(text);
-    auto const data = read_text(text);
+    auto const data = csv_of(text);
     CHECK(data.column_names() == std::vector<std::string>{"a", "b"});
-    CHECK(floats(data, "a") == std::vector<float>{1, -3});
-    CHECK(floats(data, "b") == std::vector<float>{2.5F, 1000});
+    CHECK(values_of<float>(data, "a") == std::vector<float>{1, -3});
+    CHECK(values_of<float>(data, "b") == std::vector<float>{2.5F, 1000});
   }
 }
 
 TEST_CASE("what has no header is named by numbers, or as it is said") {
-  CHECK(read_text("1;2\n3;4\n", {.delimiter = ';', .header = false}).column_names() ==
-        std::vector<std::string>{"0", "1"});
+  CHECK(csv_of("1;2\n3;4\n", {.delimiter = ';', .header = false}).column_names() == std::vector<std::string>{"0", "1"});
   auto const data =
-      read_text("two lines\nof words, and more\n1,2\n", {.skip_lines = 2, .header = false, .column_names = {"x", "y"}});
-  CHECK(floats(data, "x") == std::vector<float>{1});
-  CHECK(read_text("p,q\n1,2\n", {.column_names = {"x", "y"}}).column_names() == std::vector<std::string>{"x", "y"});
+      csv_of("two lines\nof words, and more\n1,2\n", {.skip_lines = 2, .header = false, .column_names = {"x", "y"}});
+  CHECK(values_of<float>(data, "x") == std::vector<float>{1});
+  CHECK(csv_of("p,q\n1,2\n", {.column_names = {"x", "y"}}).column_names() == std::vector<std::string>{"x", "y"});
 }
 
 TEST_CASE("columns are kept in the order that is asked for, in the types that are asked for") {
   auto const data =
-      read_text("id,name,value\n9007199254740993,Ada,0.1\n-2,\"Bo \"\"B\"\", Jr.\",0.2\n",
-                {.columns = {"value", "id"}, .types = {{"id", CsvType::int64}, {"value", CsvType::float64}}});
+      csv_of("id,name,value\n9007199254740993,Ada,0.1\n-2,\"Bo \"\"B\"\", Jr.\",0.2\n",
+             {.columns = {"value", "id"}, .types = {{"id", CsvType::int64}, {"value", CsvType::float64}}});
   CHECK(data.column_names() == std::vector<std::string>{"value", "id"});
   CHECK(data.column("id").as<std::int64_t>()[0] == 9007199254740993);
   CHECK(data.column("value").as<double>()[1] == 0.2);
 }
 
 TEST_CASE("a float that is missing is a NaN") {
-  auto const data = read_text("a,b\n,1\nNA,1\nnan,1\n?,1\nnull,1\nN/A,1\nNaN,1\n");
+  auto const data = csv_of("a,b\n,1\nNA,1\nnan,1\n?,1\nnull,1\nN/A,1\nNaN,1\n");
   CHECK(data.rows() == 7);
   for (auto const value : data.column("a").as<float>()) CHECK(std::isnan(value));
 }
 
 TEST_CASE("a column is of text where its first field that is not missing is no number, or where the types say so") {
-  auto const data =
-      read_text("city,age,zip,note\n?,41,0150,\n\"Aix, \"\"en\"\" P.\",42,1,NA\n12,43,0150,\n Oslo ,x,2, \n",
-                {.columns = {"zip", "city", "note"}, .types = {{"zip", CsvType::text}}});
+  auto const data = csv_of("city,age,zip,note\n?,41,0150,\n\"Aix, \"\"en\"\" P.\",42,1,NA\n12,43,0150,\n Oslo ,x,2, \n",
+                           {.columns = {"zip", "city", "note"}, .types = {{"zip", CsvType::text}}});
   auto const& city = data.column("city");
   CHECK(city.is_text());
   CHECK(city.text(0) == std::nullopt);
@@ -117,28 +111,27 @@ TEST_CASE("a column is of text where its first field that is not missing is no n
   CHECK(data.column("zip").text(0) == "0150");
   CHECK(data.column("zip").categories().size() == 3);
   CHECK(!data.column("note").is_text());
-  for (auto const value : floats(data, "note")) CHECK(std::isnan(value));
-  check_contains(thrown_error([] { (void)read_text("a,b\n1,2\n1,two\n"); }),
+  for (auto const value : values_of<float>(data, "note")) CHECK(std::isnan(value));
+  check_contains(thrown_error([] { (void)csv_of("a,b\n1,2\n1,two\n"); }),
                  "line 3, column 'b': 'two' is not a number that it can hold");
 }
 
 TEST_CASE("lines may end with a carriage return alone, skipped ones and the last one too") {
   auto const data =
-      read_text("of words, \"and\rmore\r\na,b\r1,\"2\"\r\r3,\"4\r\"\"\r\"\r", {.skip_lines = 2, .columns = {"a"}});
-  CHECK(floats(data, "a") == std::vector<float>{1, 3});
-  CHECK(floats(read_text("a\r1\r2"), "a") == std::vector<float>{1, 2});
-  check_contains(thrown_error([] { (void)read_text("a\r1\r\r\nx\r"); }), "line 4, column 'a': 'x' is not a number");
+      csv_of("of words, \"and\rmore\r\na,b\r1,\"2\"\r\r3,\"4\r\"\"\r\"\r", {.skip_lines = 2, .columns = {"a"}});
+  CHECK(values_of<float>(data, "a") == std::vector<float>{1, 3});
+  CHECK(values_of<float>(csv_of("a\r1\r2"), "a") == std::vector<float>{1, 2});
+  check_contains(thrown_error([] { (void)csv_of("a\r1\r\r\nx\r"); }), "line 4, column 'a': 'x' is not a number");
 }
 
 TEST_CASE("a number too small for its column is 0, and one too large is refused") {
-  auto const data =
-      read_text("a,b\n1e-50,1e-400\n-1e-300,-1e-400\n1e-40,1e-320\n", {.types = {{"b", CsvType::float64}}});
-  CHECK(floats(data, "a") == std::vector<float>{0, 0, 1e-40F});
+  auto const data = csv_of("a,b\n1e-50,1e-400\n-1e-300,-1e-400\n1e-40,1e-320\n", {.types = {{"b", CsvType::float64}}});
+  CHECK(values_of<float>(data, "a") == std::vector<float>{0, 0, 1e-40F});
   CHECK(data.column("b").as<double>()[0] == 0);
   CHECK(data.column("b").as<double>()[2] == 1e-320);
-  CHECK(std::signbit(floats(data, "a")[1]));
+  CHECK(std::signbit(values_of<float>(data, "a")[1]));
   for (auto const* const text : {"a\n1e50\n", "a\n-1e50\n", "a\n1\n1e-50x\n"}) {
-    check_contains(thrown_error([&] { (void)read_text(text); }), "is not a number that it can hold");
+    check_contains(thrown_error([&] { (void)csv_of(text); }), "is not a number that it can hold");
   }
 }
 
@@ -150,20 +143,20 @@ TEST_CASE("tens of thousands of columns are each found by name, and two of one n
     names += fmt::format("{}c{}", i == 0 ? "" : ",", i);
     values += fmt::format("{}{}", i == 0 ? "" : ",", i);
   }
-  auto const data = read_text(names + "\n" + values + "\n");
+  auto const data = csv_of(names + "\n" + values + "\n");
   CHECK(data.columns().size() == count);
-  CHECK(floats(data, "c59999") == std::vector<float>{59'999});
-  check_contains(thrown_error([&] { (void)read_text(names + ",c7\n"); }), "two columns are named 'c7'");
+  CHECK(values_of<float>(data, "c59999") == std::vector<float>{59'999});
+  check_contains(thrown_error([&] { (void)csv_of(names + ",c7\n"); }), "two columns are named 'c7'");
 }
 
 TEST_CASE("a line of delimiters, or of names, is refused before it takes all memory") {
   constexpr std::size_t most_fields = std::size_t{1} << 22U;
   auto const commas = std::string(most_fields, ',');
-  check_contains(thrown_error([&] { (void)read_text(commas + "\n"); }),
+  check_contains(thrown_error([&] { (void)csv_of(commas + "\n"); }),
                  "line 1 has more than 4194304 fields; look whether its lines end");
-  check_contains(thrown_error([&] { (void)read_text("\n" + commas, {.header = false}); }),
+  check_contains(thrown_error([&] { (void)csv_of("\n" + commas, {.header = false}); }),
                  "line 2 has more than 4194304 fields");
-  check_contains(thrown_error([&] { (void)read_text(commas.substr(1) + "\n"); }), "two columns are named ''");
+  check_contains(thrown_error([&] { (void)csv_of(commas.substr(1) + "\n"); }), "two columns are named ''");
   std::string names = "{\"a\":0";
   for (auto i = 0; i < 1 << 20; ++i) names += fmt::format(",\"{}\":1", i);
   check_contains(thrown_error([&] { (void)parse_json_lines(names + "}"); }),
@@ -192,7 +185,7 @@ TEST_CASE("options that can work with no file are refused before a file is looke
 
 TEST_CASE("what is no table is refused with line and column") {
   auto const refused = [](std::string_view text, CsvOptions const& options = {}) {
-    return thrown_error([&] { (void)read_text(text, options); });
+    return thrown_error([&] { (void)csv_of(text, options); });
   };
   check_contains(refused("a,b\n1,2\n\n3,x y\n"),
                  "line 4, column 'b': 'x y' is not a number that it can hold; write numbers");
@@ -228,14 +221,14 @@ TEST_CASE("a file is read the same compressed, and wherever its pieces end") {
     text += fmt::format("{},\"{}\"\r\n", expected.back(), expected.back());
   }
   TemporaryFolder const folder;
-  std::ofstream{folder.path() / "plain.csv", std::ios::binary} << text;
+  write_text(folder.path() / "plain.csv", text);
   auto* const compressed = gzopen((folder.path() / "table.csv.gz").c_str(), "wb");
   gzwrite(compressed, text.data(), static_cast<unsigned>(text.size()));
   gzclose(compressed);
   for (auto const* const name : {"plain.csv", "table.csv.gz"}) {
     auto const data = read_csv(folder.path() / name);
-    CHECK(floats(data, "number") == expected);
-    CHECK(floats(data, "quoted, name") == expected);
+    CHECK(values_of<float>(data, "number") == expected);
+    CHECK(values_of<float>(data, "quoted, name") == expected);
   }
 }
 
@@ -287,18 +280,18 @@ TEST_CASE("a quote that is never closed is refused with its line, before it take
 }
 
 TEST_CASE("a whole number that float32 has not is refused where nobody has asked for float32") {
-  check_contains(thrown_error([] { (void)read_text("date\n20240131\n"); }), "line 2, column 'date': '20240131'");
-  check_contains(thrown_error([] { (void)read_text("date\n20240131.0\n"); }), "line 2, column 'date': '20240131.0'");
-  check_contains(thrown_error([] { (void)read_text("key\n89490200001234567890\n"); }), "'89490200001234567890'");
-  CHECK(floats(read_text("date\n16777216\n-16777218\n"), "date") == std::vector<float>{16777216, -16777218});
-  CHECK(read_text("date\n20240131\n", {.types = {{"date", CsvType::int64}}}).column("date").as<std::int64_t>()[0] ==
+  check_contains(thrown_error([] { (void)csv_of("date\n20240131\n"); }), "line 2, column 'date': '20240131'");
+  check_contains(thrown_error([] { (void)csv_of("date\n20240131.0\n"); }), "line 2, column 'date': '20240131.0'");
+  check_contains(thrown_error([] { (void)csv_of("key\n89490200001234567890\n"); }), "'89490200001234567890'");
+  CHECK(values_of<float>(csv_of("date\n16777216\n-16777218\n"), "date") == std::vector<float>{16777216, -16777218});
+  CHECK(csv_of("date\n20240131\n", {.types = {{"date", CsvType::int64}}}).column("date").as<std::int64_t>()[0] ==
         20240131);
-  CHECK(floats(read_text("date\n20240131\n", {.types = {{"date", CsvType::float32}}}), "date")[0] == 20240132);
+  CHECK(values_of<float>(csv_of("date\n20240131\n", {.types = {{"date", CsvType::float32}}}), "date")[0] == 20240132);
 }
 
 TEST_CASE("an integer or boolean that is missing is refused as missing, with the types that have missing values") {
   auto const refused = [](std::string const& text, CsvType type) {
-    return thrown_error([&] { (void)read_text(text, {.types = {{"key", type}}}); });
+    return thrown_error([&] { (void)csv_of(text, {.types = {{"key", type}}}); });
   };
   for (std::string const field : {"", " NA "}) {
     check_contains(refused("id,key\n1,9007199254740993\n2," + field + "\n", CsvType::int64),
@@ -317,11 +310,11 @@ TEST_CASE("a line of 20 MB is a row like others, whole and in blocks") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "long.csv";
   std::string const text(20'000'000, 'a');
-  std::ofstream{path, std::ios::binary} << "t,n\nx,1\n" << text << ",2\ny,3\n";
+  write_text(path, "t,n\nx,1\n" + text + ",2\ny,3\n");
   auto const data = read_csv(path);
   CHECK(data.rows() == 3);
   CHECK(data.column("t").text(1) == text);
-  CHECK(floats(data, "n") == std::vector<float>{1, 2, 3});
+  CHECK(values_of<float>(data, "n") == std::vector<float>{1, 2, 3});
   std::size_t rows = 0;
   for (auto const& block : csv_blocks(path, {}, 2)) {
     rows += block.rows();
@@ -331,20 +324,20 @@ TEST_CASE("a line of 20 MB is a row like others, whole and in blocks") {
 }
 
 TEST_CASE("NULL and n/a are missing numbers, also in the first row") {
-  auto const data = read_text("a,b\nNULL,n/a\n41,1\n");
-  CHECK(std::isnan(floats(data, "a")[0]));
-  CHECK(floats(data, "b")[1] == 1);
+  auto const data = csv_of("a,b\nNULL,n/a\n41,1\n");
+  CHECK(std::isnan(values_of<float>(data, "a")[0]));
+  CHECK(values_of<float>(data, "b")[1] == 1);
 }
 
 TEST_CASE("a header without a name is refused with its file at once, and can be left out or named") {
-  check_contains(thrown_error([] { (void)read_text(",a\n0,x,y\n"); }), "table.csv': a column has no name");
-  CHECK(floats(read_text(",a\n0,1\n", {.columns = {"a"}}), "a") == std::vector<float>{1});
-  CHECK(read_text(",a\n0,1\n", {.column_names = {"row", "a"}}).columns().size() == 2);
+  check_contains(thrown_error([] { (void)csv_of(",a\n0,x,y\n"); }), "table.csv': a column has no name");
+  CHECK(values_of<float>(csv_of(",a\n0,1\n", {.columns = {"a"}}), "a") == std::vector<float>{1});
+  CHECK(csv_of(",a\n0,1\n", {.column_names = {"row", "a"}}).columns().size() == 2);
 }
 
 TEST_CASE("a number too small for any type is 0, and one too large for any is refused") {
-  CHECK(floats(read_text("a\n1\n1e-5000\n-1e-4940\n"), "a") == std::vector<float>{1, 0, 0});
-  check_contains(thrown_error([] { (void)read_text("a\n1\n1e5000\n"); }), "can hold");
+  CHECK(values_of<float>(csv_of("a\n1\n1e-5000\n-1e-4940\n"), "a") == std::vector<float>{1, 0, 0});
+  check_contains(thrown_error([] { (void)csv_of("a\n1\n1e5000\n"); }), "can hold");
 }
 
 TEST_CASE("the first rows of each file are read, as many as are asked for, alone and in blocks") {
@@ -354,12 +347,12 @@ TEST_CASE("the first rows of each file are read, as many as are asked for, alone
     for (std::size_t row = 0; row < rows; ++row) text += fmt::format("{},w{}\n", row, row % 7);
     return text;
   };
-  for (auto const* const name : {"a.csv", "b.csv"}) std::ofstream{folder.path() / name} << table(50'000);
+  for (auto const* const name : {"a.csv", "b.csv"}) write_text(folder.path() / name, table(50'000));
   for (auto const rows : {1U, 7U, 20'000U, 49'999U, 60'000U}) {
     CAPTURE(rows);
     auto const of_a_file = std::min<std::size_t>(rows, 50'000);
     auto const data = read_csv(folder.path() / "a.csv", {.max_rows = rows});
-    CHECK(data.digest() == read_text(table(of_a_file)).digest());
+    CHECK(data.digest() == csv_of(table(of_a_file)).digest());
     std::size_t of_blocks = 0;
     for (auto const& block : csv_blocks({folder.path() / "a.csv", folder.path() / "b.csv"}, {.max_rows = rows}, 100)) {
       of_blocks += block.rows();
@@ -367,11 +360,11 @@ TEST_CASE("the first rows of each file are read, as many as are asked for, alone
     CHECK(of_blocks == 2 * of_a_file);
   }
   CHECK(read_csv({folder.path() / "a.csv", folder.path() / "b.csv"}, {.max_rows = 3}).rows() == 6);
-  auto const two = read_text("x,word,gap\n1,b,\n2,a,\n3,c,text\nno number,d\n", {.max_rows = 2});
-  CHECK(floats(two, "x") == std::vector<float>{1, 2});
+  auto const two = csv_of("x,word,gap\n1,b,\n2,a,\n3,c,text\nno number,d\n", {.max_rows = 2});
+  CHECK(values_of<float>(two, "x") == std::vector<float>{1, 2});
   CHECK(two.column("word").categories().size() == 2);
   CHECK(!two.column("gap").is_text());
-  CHECK(read_text("x\n1\n2\n\"a\"b\n", {.max_rows = 2}).rows() == 2);
+  CHECK(csv_of("x\n1\n2\n\"a\"b\n", {.max_rows = 2}).rows() == 2);
   check_contains(thrown_error([&] { (void)read_csv(folder.path() / "a.csv", {.max_rows = 0}); }),
                  "CsvOptions::max_rows: is 0; write at least 1");
   CHECK(csv_blocks(folder.path() / "a.csv", {.max_rows = 3}).source() != csv_blocks(folder.path() / "a.csv").source());
@@ -381,7 +374,7 @@ TEST_CASE("a file that is compressed in another way than by gzip and zstd is ref
   TemporaryFolder const folder;
   auto const refused = [&](std::string_view content) {
     auto const path = folder.path() / "table.csv";
-    std::ofstream{path, std::ios::binary} << content;
+    write_text(path, content);
     return thrown_error([&] { (void)read_csv(path); });
   };
   check_contains(refused("\xFD"
@@ -409,7 +402,7 @@ TEST_CASE("a table in zstd, in several parts, is read as the text is, at once an
   }
   ::ZSTD_freeCCtx(context);
   file.close();
-  auto const expected = read_text(text);
+  auto const expected = csv_of(text);
   auto const data = read_csv(path);
   CHECK(std::ranges::equal(data.column("x").bytes(), expected.column("x").bytes()));
   CHECK(data.column("city").text(99'999) == expected.column("city").text(99'999));
@@ -421,7 +414,7 @@ TEST_CASE("a table in zstd, in several parts, is read as the text is, at once an
 TEST_CASE("a file of UTF-16 or UTF-32 is refused with what to do") {
   using namespace std::string_view_literals;
   for (auto const text : {"\xFF\xFEx\0\n\0"sv, "\xFE\xFF\0x\0\n"sv, "\0\0\xFE\xFF\0\0\0x"sv}) {
-    check_contains(thrown_error([&] { (void)read_text(text); }),
+    check_contains(thrown_error([&] { (void)csv_of(text); }),
                    "table.csv': its first bytes say that it is UTF-16 or UTF-32, and UTF-8 is read; convert it, as by "
                    "iconv -f UTF-16 -t UTF-8, or -f UTF-32");
   }
@@ -429,8 +422,8 @@ TEST_CASE("a file of UTF-16 or UTF-32 is refused with what to do") {
 
 TEST_CASE("a zero byte is a part of a text, and no number") {
   using namespace std::string_view_literals;
-  CHECK(read_text("x\na\0b\n"sv).column("x").text(0) == "a\0b"sv);
-  check_contains(thrown_error([] { (void)read_text("x\n1\n2\0\n"sv); }), "line 3, column 'x': '2");
+  CHECK(csv_of("x\na\0b\n"sv).column("x").text(0) == "a\0b"sv);
+  check_contains(thrown_error([] { (void)csv_of("x\n1\n2\0\n"sv); }), "line 3, column 'x': '2");
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <random>
 #include <string>
@@ -21,6 +20,7 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 
 namespace {
@@ -31,12 +31,7 @@ using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
 namespace fs = std::filesystem;
 
-void write(fs::path const& path, std::string_view text = "x\n1\n") {
-  fs::create_directories(path.parent_path());
-  std::ofstream file{path, std::ios::binary};
-  file << text;
-  REQUIRE(file.good());
-}
+void write_table(fs::path const& path) { write_text(path, "x\n1\n"); }
 
 auto names(DataPaths const& paths) -> std::vector<std::string> {
   std::vector<std::string> names;
@@ -51,7 +46,7 @@ using Names = std::vector<std::string>;
 TEST_CASE("a pattern and a folder are their files in the order of their bytes, and a list in its own order") {
   TemporaryFolder const folder;
   for (auto const* const name : {"part-2.csv", "part-10.csv", "part-1.csv", "Part-3.csv", "other.csv"}) {
-    write(folder.path() / name);
+    write_table(folder.path() / name);
   }
   CHECK(names(folder.path() / "part-*.csv") == Names{"part-1.csv", "part-10.csv", "part-2.csv"});
   CHECK(names(folder.path() / "part-[12].csv") == Names{"part-1.csv", "part-2.csv"});
@@ -64,17 +59,17 @@ TEST_CASE("a pattern and a folder are their files in the order of their bytes, a
 
 TEST_CASE("folders may be matched, too, and a path that is there is no pattern") {
   TemporaryFolder const folder;
-  write(folder.path() / "a" / "x.csv");
-  write(folder.path() / "b" / "y.csv");
-  write(folder.path() / "odd[1]*.csv");
+  write_table(folder.path() / "a" / "x.csv");
+  write_table(folder.path() / "b" / "y.csv");
+  write_table(folder.path() / "odd[1]*.csv");
   CHECK(names(folder.path() / "*" / "*.csv") == Names{"x.csv", "y.csv"});
   CHECK(names(folder.path() / "odd[1]*.csv") == Names{"odd[1]*.csv"});
 }
 
 TEST_CASE("a folder's files do not count that are hidden, say something of the folder, or are being written") {
   TemporaryFolder const folder;
-  for (auto const* const name : {".hidden", "_SUCCESS", "x.csv.17-0.tmp", "x.csv"}) write(folder.path() / name);
-  write(folder.path() / ".cache" / "y.csv");
+  for (auto const* const name : {".hidden", "_SUCCESS", "x.csv.17-0.tmp", "x.csv"}) write_table(folder.path() / name);
+  write_table(folder.path() / ".cache" / "y.csv");
   CHECK(names(folder.path()) == Names{"x.csv"});
 }
 
@@ -88,8 +83,8 @@ TEST_CASE("what names no file is refused") {
   check_contains(refused(folder.path() / "missing" / "*.csv"), "no file matches this pattern; nor is there a folder");
   CHECK(refused(folder.path()) ==
         "not_found: read the files of folder '" + folder.path().string() + "': it has none; check the path");
-  write(folder.path() / "deeper" / "x.csv");
-  write(folder.path() / "y.csv");
+  write_table(folder.path() / "deeper" / "x.csv");
+  write_table(folder.path() / "y.csv");
   check_contains(refused(folder.path()), "invalid_data: read the files of folder '" + folder.path().string() +
                                              "': it has a folder '" + (folder.path() / "deeper").string() +
                                              "', of which nothing would be read; name the files by patterns");
@@ -98,8 +93,8 @@ TEST_CASE("what names no file is refused") {
 
 TEST_CASE("the rows of several files follow one another, with the texts of all") {
   TemporaryFolder const folder;
-  write(folder.path() / "a.csv", "n,city\n1,Oslo\n2,Rome\n");
-  write(folder.path() / "b.csv", "city,n\nAix,3\n,4\n");
+  write_text(folder.path() / "a.csv", "n,city\n1,Oslo\n2,Rome\n");
+  write_text(folder.path() / "b.csv", "city,n\nAix,3\n,4\n");
   auto const data = read_csv(folder.path() / "*.csv");
   CHECK(data.column_names() == Names{"n", "city"});
   CHECK(std::ranges::equal(data.column("n").as<float>(), std::vector<float>{1, 2, 3, 4}));
@@ -113,16 +108,16 @@ TEST_CASE("an error names the file that it is of") {
   TemporaryFolder const folder;
   auto const refused = [&] { return thrown_error([&] { return read_csv(folder.path() / "*.csv"); }); };
   auto const path = [&](char const* name) { return (folder.path() / name).string(); };
-  write(path("a.csv"), "x,y\n1,2\n");
-  write(path("b.csv"), "x,z\n1,2\n");
+  write_text(path("a.csv"), "x,y\n1,2\n");
+  write_text(path("b.csv"), "x,z\n1,2\n");
   CHECK(refused() == "invalid_data: read 2 files: file '" + path("b.csv") + "' has other columns than file '" +
                          path("a.csv") +
                          "': 'y' is missing, 'z' is new; give all of them the same names, types and row shapes");
-  write(path("b.csv"), "x,y\n1,two words\n2,3\n");
+  write_text(path("b.csv"), "x,y\n1,two words\n2,3\n");
   check_contains(refused(), "y (float32, scalar) is here y (text");
-  write(path("b.csv"), "x,y\n1,2\n1,two\n");
+  write_text(path("b.csv"), "x,y\n1,2\n1,two\n");
   check_contains(refused(), "read CSV file '" + path("b.csv") + "': line 3, column 'y'");
-  write(path("b.csv"), "");
+  write_text(path("b.csv"), "");
   check_contains(refused(), "read CSV file '" + path("b.csv") + "': there are no rows");
   auto const gone = folder.path() / "gone.csv";
   check_contains(thrown_error([&] {
@@ -133,7 +128,7 @@ TEST_CASE("an error names the file that it is of") {
 
 TEST_CASE("of several files that cannot be read the first one's error is told") {
   TemporaryFolder const folder;
-  for (auto const* const name : {"a", "b", "c", "d"}) write(folder.path() / name, name);
+  for (auto const* const name : {"a", "b", "c", "d"}) write_text(folder.path() / name, name);
   for (auto turn = 0; turn < 20; ++turn) {
     auto const read = [](std::filesystem::path const& path, int) -> Dataset {
       if (path.filename() == "a") return Dataset::from_columns({{"x", std::vector<float>{1}}});
@@ -145,7 +140,7 @@ TEST_CASE("of several files that cannot be read the first one's error is told") 
 
 TEST_CASE("a file that is changed while it is read is refused, alone and among others, of lines, too") {
   TemporaryFolder const folder;
-  auto const change = [](std::filesystem::path const& path) { write(path, "other rows\n"); };
+  auto const change = [](std::filesystem::path const& path) { write_text(path, "other rows\n"); };
   auto const read = [&](std::filesystem::path const& path, int) {
     if (path.filename() == "a") change(path);
     return Dataset::from_columns({{"x", std::vector<float>{1}}});
@@ -153,8 +148,8 @@ TEST_CASE("a file that is changed while it is read is refused, alone and among o
   auto const changed = folder.path() / "a";
   for (auto const files : {1, 2}) {
     CAPTURE(files);
-    write(changed, "rows\n");
-    if (files == 2) write(folder.path() / "b", "rows\n");
+    write_text(changed, "rows\n");
+    if (files == 2) write_text(folder.path() / "b", "rows\n");
     check_contains(thrown_error([&] { (void)raytrain::detail::read_each(folder.path(), read); }),
                    "io: read '" + changed.string() + "': it was changed meanwhile: it had 5 bytes");
   }
@@ -162,7 +157,7 @@ TEST_CASE("a file that is changed while it is read is refused, alone and among o
     change(path);
     throw Error{Errc::invalid_data, path.string(), "half a line"};
   };
-  write(changed, "rows\n");
+  write_text(changed, "rows\n");
   check_contains(thrown_error([&] { (void)raytrain::detail::read_each(changed, fail); }), "it was changed meanwhile");
   struct LinesOptions {
     std::filesystem::path file;
@@ -172,7 +167,7 @@ TEST_CASE("a file that is changed while it is read is refused, alone and among o
     explicit Lines(LinesOptions const& options) : file{options.file} {}
     static auto options_name() -> std::string { return "LinesOptions"; }
     void begin_file(std::string const& /*name*/) {}
-    void add_line(std::string_view /*line*/, std::uint64_t /*number*/) const { write(file, "other rows\n"); }
+    void add_line(std::string_view /*line*/, std::uint64_t /*number*/) const { write_text(file, "other rows\n"); }
     [[nodiscard]] auto rows() const -> std::size_t { return 0; }
     [[nodiscard]] auto is_settled() const -> bool { return false; }
     [[nodiscard]] auto without_rows() const -> Lines { return *this; }
@@ -182,7 +177,7 @@ TEST_CASE("a file that is changed while it is read is refused, alone and among o
     void finish() {}
     std::filesystem::path file;
   };
-  write(changed, "rows\n");
+  write_text(changed, "rows\n");
   check_contains(thrown_error([&] { (void)raytrain::detail::table_of_lines<Lines>(changed, LinesOptions{changed}); }),
                  "it was changed meanwhile: it had 5 bytes");
 }
@@ -199,11 +194,11 @@ TEST_CASE("a random table in any number of files is the table in one") {
       for (auto row = 1 + random() % 20; row > 0; --row) {
         rows += std::to_string(random() % 1000) + ",t" + std::to_string(random() % 7) + "\n";
       }
-      write(parts / fmt::format("{:03}.csv", file), "n,t\n" + rows);
+      write_text(parts / fmt::format("{:03}.csv", file), "n,t\n" + rows);
       all += rows;
     }
     auto const whole = folder.path() / "all.csv";
-    write(whole, all);
+    write_text(whole, all);
     CHECK(read_csv(parts).digest() == read_csv(whole).digest());
   }
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/data/dataset_blocks.hpp>
 
-#include <cstdint>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -16,38 +13,25 @@
 #include <raytrain/data/dataset.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
+#include "numbered_blocks.hpp"
 
 namespace {
 
 using namespace raytrain;
 using namespace raytrain::testing;
 
-/// Blocks of one row each, which holds the block's number.
-auto numbered(std::int32_t count) -> DatasetBlocks {
-  return {"numbered", [count, next = std::int32_t{0}]() mutable -> std::optional<Dataset> {
-            if (next == count) return std::nullopt;
-            return Dataset::from_columns({{"number", std::vector{next++}}});
-          }};
-}
-
-auto numbers_in(DatasetBlocks blocks) -> std::vector<std::int32_t> {
-  std::vector<std::int32_t> numbers;
-  for (auto const& block : blocks) numbers.push_back(block.column("number").as<std::int32_t>()[0]);
-  return numbers;
-}
-
 TEST_CASE("workers that take turns with blocks have each of them once, and as many but for one") {
-  using Numbers = std::vector<std::int32_t>;
-  CHECK(numbers_in(numbered(7).shard(Rank{0}, WorldSize{3})) == Numbers{0, 3, 6});
-  CHECK(numbers_in(numbered(7).shard(Rank{1}, WorldSize{3})) == Numbers{1, 4});
-  CHECK(numbers_in(numbered(7).shard(Rank{2}, WorldSize{3})) == Numbers{2, 5});
-  CHECK(numbers_in(numbered(2).shard(Rank{2}, WorldSize{3})).empty());
-  CHECK(numbers_in(numbered(3).shard(Rank{0}, WorldSize{1})) == Numbers{0, 1, 2});
+  CHECK(numbers_in(numbered_blocks(7).shard(Rank{0}, WorldSize{3})) == Numbers{0, 3, 6});
+  CHECK(numbers_in(numbered_blocks(7).shard(Rank{1}, WorldSize{3})) == Numbers{1, 4});
+  CHECK(numbers_in(numbered_blocks(7).shard(Rank{2}, WorldSize{3})) == Numbers{2, 5});
+  CHECK(numbers_in(numbered_blocks(2).shard(Rank{2}, WorldSize{3})).empty());
+  CHECK(numbers_in(numbered_blocks(3).shard(Rank{0}, WorldSize{1})) == Numbers{0, 1, 2});
 }
 
 TEST_CASE("a shard of blocks has a source of its own, and is taken from blocks that are fresh") {
-  auto const blocks = numbered(3);
+  auto const blocks = numbered_blocks(3);
   auto const shard = blocks.shard(Rank{1}, WorldSize{2});
   CHECK(shard.source() == "numbered; blocks of rank 1 of 2");
   CHECK(numbers_in(blocks).size() == 3);
@@ -74,16 +58,16 @@ TEST_CASE("a range that has failed lets go of what its blocks come from") {
 TEST_CASE("blocks of a file, also mapped and in shards, say that it was changed since they were made") {
   TemporaryFolder const folder;
   auto const file = folder.path() / "a.csv";
-  std::ofstream{file} << "x\n1\n2\n";
+  write_text(file, "x\n1\n2\n");
   auto const blocks = csv_blocks(file);
   auto const mapped = blocks.map("as it is", [](Dataset const& block) { return block; });
   auto const shard = blocks.shard(Rank{0}, WorldSize{2});
   for (auto const& each : {blocks, mapped, shard}) each.check_is_unchanged();
-  std::ofstream{file} << "x\n1\n";
+  write_text(file, "x\n1\n");
   for (auto const& each : {blocks, mapped, shard}) {
     check_contains(thrown_error([&] { each.check_is_unchanged(); }), "a.csv': it was changed meanwhile");
   }
-  numbered(2).check_is_unchanged();
+  numbered_blocks(2).check_is_unchanged();
 }
 
 }  // namespace

@@ -33,11 +33,6 @@ auto people() -> Dataset {
                                 {"label", std::vector<std::int64_t>{7, 8, 9}}});
 }
 
-auto numbers_of(Dataset const& dataset) -> std::vector<std::int64_t> {
-  auto const values = dataset.column("number").as<std::int64_t>();
-  return {values.begin(), values.end()};
-}
-
 /// Up to 4 columns of any types and shapes, up to 50 rows, any bits.
 auto random_dataset(std::mt19937_64& random) -> Dataset {
   auto const rows = random() % 51;

@@ -35,12 +35,6 @@ static_assert(std::same_as<std::ranges::range_value_t<BatchRange>, Batch>);
 
 namespace {
 
-auto rows_of(Batch const& batch) -> Rows {
-  Rows rows;
-  for (std::size_t i = 0; i < batch.size(); ++i) rows.push_back(batch.row(i));
-  return rows;
-}
-
 /// What all ranks see in one step, in rank order.
 struct GlobalStep {
   Rows rows;
@@ -71,7 +65,7 @@ auto global_steps(Dataset const& dataset, WorldSize world, std::uint64_t seed, B
   return steps;
 }
 
-auto all_rows(std::vector<GlobalStep> const& steps) -> Rows {
+auto rows_of_all(std::vector<GlobalStep> const& steps) -> Rows {
   Rows rows;
   for (auto const& step : steps) std::ranges::copy(step.rows, std::back_inserter(rows));
   return rows;
@@ -96,7 +90,7 @@ TEST_CASE("over all ranks an epoch has every row at most once, and leaves out fe
       CAPTURE(rows);
       CAPTURE(world);
       CAPTURE(options.batch_size);
-      auto const seen = sorted(all_rows(global_steps(numbered(rows), WorldSize{world}, seed, options)));
+      auto const seen = sorted(rows_of_all(global_steps(numbered(rows), WorldSize{world}, seed, options)));
       CHECK(seen.size() == rows - rows % world);
       CHECK(std::ranges::adjacent_find(seen) == seen.end());
       CHECK(seen.back() < rows);
@@ -124,7 +118,7 @@ TEST_CASE("each step has the same samples in the same order for every world size
 TEST_CASE("the order follows from seed and epoch alone") {
   auto const dataset = numbered(100);
   auto const order = [&](std::uint64_t seed, std::int64_t epoch) {
-    return all_rows(global_steps(dataset, WorldSize{2}, seed, {.batch_size = 7, .epoch = epoch}));
+    return rows_of_all(global_steps(dataset, WorldSize{2}, seed, {.batch_size = 7, .epoch = epoch}));
   };
   CHECK(order(1, 0) == order(1, 0));
   CHECK(order(1, 0) != order(1, 1));
@@ -190,7 +184,7 @@ TEST_CASE("from each position of an epoch, any world size goes on with exactly t
     CAPTURE(rows);
     CAPTURE(before.value);
     CAPTURE(after.value);
-    auto const whole = all_rows(global_steps(dataset, WorldSize{1}, seed, {.batch_size = 1, .epoch = 2}));
+    auto const whole = rows_of_all(global_steps(dataset, WorldSize{1}, seed, {.batch_size = 1, .epoch = 2}));
     auto const uninterrupted = global_steps(dataset, before, seed, options);
     Rows done;
     for (auto const& step : uninterrupted) {
@@ -199,7 +193,7 @@ TEST_CASE("from each position of an epoch, any world size goes on with exactly t
       resumed_options.start = step.next;
       for (auto const world : {before, after}) {
         auto all = done;
-        std::ranges::copy(all_rows(global_steps(dataset, world, seed, resumed_options)), std::back_inserter(all));
+        std::ranges::copy(rows_of_all(global_steps(dataset, world, seed, resumed_options)), std::back_inserter(all));
         if (step.next.epoch > options.epoch) {
           CHECK(all == done);
         } else {

@@ -22,7 +22,7 @@ using raytrain::Dataset;
 using raytrain::describe;
 
 namespace {
-constexpr auto missing = std::numeric_limits<double>::quiet_NaN();
+constexpr auto no_value = std::numeric_limits<double>::quiet_NaN();
 
 auto summary_of(std::vector<double> values) -> raytrain::ColumnSummary {
   return describe(Dataset::from_columns({{"x", std::move(values)}})).front();
@@ -54,7 +54,7 @@ TEST_CASE("a name that would break the lines is shown without its control charac
 }
 
 TEST_CASE("columns are described by count, mean, deviation and quartiles, as numpy has them") {
-  auto const summary = summary_of({4, missing, 1, 2, 10});
+  auto const summary = summary_of({4, no_value, 1, 2, 10});
   CHECK(summary.column == "x");
   CHECK(summary.count == 4);
   CHECK(summary.mean == 4.25);
@@ -67,7 +67,7 @@ TEST_CASE("columns are described by count, mean, deviation and quartiles, as num
   auto const one = summary_of({7});
   CHECK(one.lower_quartile == 7);
   CHECK(std::isnan(one.std));
-  auto const none = summary_of({missing});
+  auto const none = summary_of({no_value});
   CHECK(none.count == 0);
   for (auto const value : {none.mean, none.std, none.min, none.median, none.max}) CHECK(std::isnan(value));
   auto const infinite = summary_of({-HUGE_VAL, -HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL});

@@ -21,6 +21,7 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/thrown_error.hpp"
+#include "column_values.hpp"
 
 using raytrain::Aggregate;
 using raytrain::Column;
@@ -28,14 +29,9 @@ using raytrain::Dataset;
 using raytrain::group_by;
 using raytrain::testing::check_contains;
 using raytrain::testing::thrown_error;
+using raytrain::testing::values_of;
 
 namespace {
-
-template <class T>
-auto values_of(Dataset const& dataset, std::string const& column) -> std::vector<T> {
-  auto const values = dataset.column(column).as<T>();
-  return {values.begin(), values.end()};
-}
 
 /// What becomes of one group with these values.
 template <class T>

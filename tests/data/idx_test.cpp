@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include <zstd.h>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 
 using raytrain::ElementType;
@@ -58,13 +58,6 @@ auto zstd(std::string const& content) -> std::string {
   return out;
 }
 
-auto written(fs::path const& path, std::string const& content) -> fs::path {
-  std::ofstream file{path, std::ios::binary};
-  file << content;
-  REQUIRE(file.good());
-  return path;
-}
-
 auto bytes(std::size_t count) -> std::string {
   std::string data(count, '\0');
   for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<char>(i * 7 + i / 256);
@@ -78,7 +71,7 @@ TEST_CASE("plain, gzip and zstd files of the same content give the same column")
   auto const content = idx(0x08, {100, 28, 28}, bytes(78400));
   for (auto const& stored : {content, gzip(content), gzip(content.substr(0, 5000)) + gzip(content.substr(5000)),
                              zstd(content), zstd(content.substr(0, 5000)) + zstd(content.substr(5000))}) {
-    auto const column = read_idx(written(folder.path() / "images", stored));
+    auto const column = read_idx(write_text(folder.path() / "images", stored));
     CHECK(column.name() == "data");
     CHECK(column.rows() == 100);
     CHECK(column.row_shape() == raytrain::RowShape{28, 28});
@@ -90,7 +83,7 @@ TEST_CASE("plain, gzip and zstd files of the same content give the same column")
 TEST_CASE("every element type is turned from big-endian into this machine's order") {
   TemporaryFolder const folder;
   auto const read = [&](char type, std::string const& data, std::uint32_t count) {
-    return read_idx(written(folder.path() / "x", idx(type, {count}, data)));
+    return read_idx(write_text(folder.path() / "x", idx(type, {count}, data)));
   };
   CHECK(read(0x08, "\xff\x01", 2).as<std::uint8_t>()[0] == 255);
   CHECK(read(0x09, "\xff\x01", 2).as<std::int8_t>()[0] == -1);
@@ -103,21 +96,21 @@ TEST_CASE("every element type is turned from big-endian into this machine's orde
 
 TEST_CASE("a file of no rows is a column of no rows") {
   TemporaryFolder const folder;
-  CHECK(read_idx(written(folder.path() / "x", idx(0x08, {0, 28, 28}, ""))).rows() == 0);
-  CHECK(read_idx(written(folder.path() / "x", gzip(idx(0x08, {0}, "")))).rows() == 0);
+  CHECK(read_idx(write_text(folder.path() / "x", idx(0x08, {0, 28, 28}, ""))).rows() == 0);
+  CHECK(read_idx(write_text(folder.path() / "x", gzip(idx(0x08, {0}, "")))).rows() == 0);
 }
 
 TEST_CASE("images and labels become one dataset") {
   TemporaryFolder const folder;
-  auto const images = written(folder.path() / "images", gzip(idx(0x08, {3, 2, 2}, "aaaabbbbcccc")));
-  auto const labels = written(folder.path() / "labels", idx(0x08, {3}, "\1\2\3"));
+  auto const images = write_text(folder.path() / "images", gzip(idx(0x08, {3, 2, 2}, "aaaabbbbcccc")));
+  auto const labels = write_text(folder.path() / "labels", idx(0x08, {3}, "\1\2\3"));
   auto const dataset = read_idx(images, labels);
   CHECK(dataset.rows() == 3);
   CHECK(dataset.column("image").row_shape() == raytrain::RowShape{2, 2});
   CHECK(dataset.column("image").as<std::uint8_t>()[4] == 'b');
   CHECK(dataset.column("label").as<std::uint8_t>()[2] == 3);
 
-  auto const two = written(folder.path() / "two", idx(0x08, {2}, "\1\2"));
+  auto const two = write_text(folder.path() / "two", idx(0x08, {2}, "\1\2"));
   auto const differ = thrown_error([&] { return read_idx(images, two); });
   check_contains(differ, "there are 3 images and 2 labels");
   check_contains(differ, images.string());
@@ -130,10 +123,10 @@ TEST_CASE(
     "the rows of several files, of a pattern and of a folder follow one another, and those of others are refused") {
   TemporaryFolder const folder;
   fs::create_directory(folder.path() / "images");
-  auto const first = written(folder.path() / "images" / "part-1", gzip(idx(0x08, {2, 2}, "aabb")));
-  auto const second = written(folder.path() / "images" / "part-2", idx(0x08, {1, 2}, "cc"));
-  auto const labels = written(folder.path() / "labels-1", idx(0x08, {2}, "\1\2"));
-  written(folder.path() / "labels-2", idx(0x08, {1}, "\3"));
+  auto const first = write_text(folder.path() / "images" / "part-1", gzip(idx(0x08, {2, 2}, "aabb")));
+  auto const second = write_text(folder.path() / "images" / "part-2", idx(0x08, {1, 2}, "cc"));
+  auto const labels = write_text(folder.path() / "labels-1", idx(0x08, {2}, "\1\2"));
+  write_text(folder.path() / "labels-2", idx(0x08, {1}, "\3"));
   auto const text_of = [](raytrain::Column const& column) { return std::string{raytrain::text_of(column.bytes())}; };
   CHECK(text_of(read_idx(folder.path() / "images")) == "aabbcc");
   CHECK(text_of(read_idx({second, first})) == "ccaabb");
@@ -156,10 +149,10 @@ TEST_CASE("a path without a file is refused with the files that are there") {
   auto const path = folder.path() / "train-images";
   check_contains(thrown_error([&] { return read_idx(path); }),
                  "not_found: read '" + path.string() + "': there is no such file; its folder is empty");
-  written(folder.path() / "train-images.gz", "x");
-  written(folder.path() / "a", "x");
+  write_text(folder.path() / "train-images.gz", "x");
+  write_text(folder.path() / "a", "x");
   check_contains(thrown_error([&] { return read_idx(path); }), "its folder has a, train-images.gz; check the path");
-  for (char name = 'b'; name < 'n'; ++name) written(folder.path() / std::string(1, name), "x");
+  for (char name = 'b'; name < 'n'; ++name) write_text(folder.path() / std::string(1, name), "x");
   check_contains(thrown_error([&] { return read_idx(path); }), "has a, b, c, d, e, f, g, h, i, j and 4 more");
   check_contains(thrown_error([&] { return read_idx(folder.path() / "none" / "x"); }),
                  "nor is there a folder '" + (folder.path() / "none").string() + "'");
@@ -169,8 +162,8 @@ TEST_CASE("a header that is none of IDX is refused with what it holds") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "x";
   auto const error = [&](std::string const& content) {
-    auto const plain = thrown_error([&] { return read_idx(written(path, content)); });
-    if (!content.empty()) CHECK(thrown_error([&] { return read_idx(written(path, gzip(content))); }) == plain);
+    auto const plain = thrown_error([&] { return read_idx(write_text(path, content)); });
+    if (!content.empty()) CHECK(thrown_error([&] { return read_idx(write_text(path, gzip(content))); }) == plain);
     check_contains(plain, "invalid_data: read IDX file '" + path.string() + "'");
     return plain;
   };
@@ -188,7 +181,7 @@ TEST_CASE("content shorter or longer than the header promises is refused with bo
   TemporaryFolder const folder;
   auto const path = folder.path() / "x";
   auto const error = [&](std::string const& content) {
-    return thrown_error([&] { return read_idx(written(path, content)); });
+    return thrown_error([&] { return read_idx(write_text(path, content)); });
   };
   auto const content = idx(0x08, {10, 2, 3}, bytes(60));
   check_contains(error(content.substr(0, 75)),
@@ -205,7 +198,7 @@ TEST_CASE("sizes that no such file can hold are refused before memory is taken f
   TemporaryFolder const folder;
   auto const path = folder.path() / "x";
   auto const error = [&](std::string const& content) {
-    return thrown_error([&] { return read_idx(written(path, content)); });
+    return thrown_error([&] { return read_idx(write_text(path, content)); });
   };
   auto const huge = idx(0x0e, {4000000000, 4000000000}, bytes(100));
   check_contains(error(huge), "it promises 4000000000 x 4000000000 of float64 ..., more than any file holds");
@@ -238,7 +231,7 @@ TEST_CASE("a compressed file that is cut short or damaged anywhere is refused") 
     auto const path = folder.path() / "x";
     auto const& compressed = format.compressed;
     auto const error = [&](std::string const& stored) {
-      return thrown_error([&] { return read_idx(written(path, stored)); });
+      return thrown_error([&] { return read_idx(write_text(path, stored)); });
     };
     for (auto kept = format.magic_bytes; kept < compressed.size(); ++kept) {
       CAPTURE(kept);

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <string>
@@ -26,7 +25,9 @@
 #include <raytrain/data/materialize.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
+#include "hex_digits.hpp"
 
 namespace {
 
@@ -59,18 +60,6 @@ auto picture(int height, int width, int channels, std::uint64_t seed = 7) -> Pic
   return made;
 }
 
-void write_file(fs::path const& path, std::string_view content) {
-  fs::create_directories(path.parent_path());
-  std::ofstream file{path, std::ios::binary};
-  file << content;
-  REQUIRE(file.good());
-}
-
-auto content_of(fs::path const& path) -> std::string {
-  std::ifstream file{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{file}, {}};
-}
-
 /// In the format that its name ends with, in small letters.
 void write_picture(fs::path const& path, Picture const& made) {
   fs::create_directories(path.parent_path());
@@ -84,17 +73,9 @@ void write_picture(fs::path const& path, Picture const& made) {
     REQUIRE(::stbi_write_jpg(path.c_str(), width, height, channels, pixels.data(), 100) != 0);
   } else {
     REQUIRE((ending == ".ppm" || ending == ".pgm"));
-    write_file(path, fmt::format("P{}\n{} {}\n255\n", channels == 1 ? 5 : 6, width, height) +
+    write_text(path, fmt::format("P{}\n{} {}\n255\n", channels == 1 ? 5 : 6, width, height) +
                          std::string{pixels.begin(), pixels.end()});
   }
-}
-
-auto from_hex(std::string_view digits) -> std::string {
-  std::string bytes;
-  for (std::size_t i = 0; i < digits.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(std::string{digits.substr(i, 2)}, nullptr, 16));
-  }
-  return bytes;
 }
 
 auto pixels_of(Dataset const& data, std::size_t row) -> Pixels {
@@ -116,7 +97,7 @@ auto categories_of(Dataset const& data, std::string_view column) -> std::vector<
 /// A folder of one image, of any content.
 auto read_content(std::string_view name, std::string_view content, ImagesOptions const& options = {}) -> Dataset {
   TemporaryFolder const folder;
-  write_file(folder.path() / name, content);
+  write_text(folder.path() / name, content);
   return read_images(folder.path(), options);
 }
 
@@ -240,7 +221,7 @@ TEST_CASE("what is damaged, cut short or no image is refused with its name, what
     CAPTURE(ending);
     auto const path = folder.path() / "whole" / fmt::format("x.{}", ending);
     write_picture(path, picture(20, 13, std::string_view{ending} == "pgm" ? 1 : 3));
-    auto const whole = content_of(path);
+    auto const whole = read_text(path);
     CHECK(read_content(path.filename().string(), whole).rows() == 1);
     for (auto const kept : {std::size_t{1}, std::size_t{2}, std::size_t{11}, whole.size() / 2, whole.size() - 1}) {
       // The last byte of a line of a BMP is one of padding.
@@ -253,7 +234,7 @@ TEST_CASE("what is damaged, cut short or no image is refused with its name, what
   }
   check_contains(thrown_error([] { return read_content("a.jpg", ""); }), "a.jpg': it cannot be decoded: it is empty");
   check_contains(thrown_error([] { return read_content("a.jpg", "<html>404</html>"); }), "its first bytes are none of");
-  auto damaged = content_of(folder.path() / "whole" / "x.png");
+  auto damaged = read_text(folder.path() / "whole" / "x.png");
   damaged[12] = 'x';  // of the chunk IHDR
   check_contains(thrown_error([&] { return read_content("a.png", damaged); }),
                  "it cannot be decoded: its header is damaged");
@@ -270,7 +251,7 @@ TEST_CASE("what is damaged, cut short or no image is refused with its name, what
 TEST_CASE("a BMP may have its lines from above") {
   TemporaryFolder const folder;
   write_picture(folder.path() / "x.bmp", picture(2, 4, 3));
-  auto content = content_of(folder.path() / "x.bmp");
+  auto content = read_text(folder.path() / "x.bmp");
   REQUIRE(content.substr(22, 4) == std::string("\2\0\0\0", 4));
   content.replace(22, 4, "\xFE\xFF\xFF\xFF");
   auto wanted = picture(2, 4, 3).pixels;
@@ -281,7 +262,7 @@ TEST_CASE("a BMP may have its lines from above") {
 TEST_CASE("of several images that cannot be decoded the first one is named, whichever thread is the first") {
   TemporaryFolder const folder;
   write_picture(folder.path() / "a.png", picture(40, 40, 3));
-  for (auto i = 0; i < 20; ++i) write_file(folder.path() / fmt::format("b{:02}.png", i), "none");
+  for (auto i = 0; i < 20; ++i) write_text(folder.path() / fmt::format("b{:02}.png", i), "none");
   for (auto i = 0; i < 20; ++i) {
     check_contains(thrown_error([&] { return read_images(folder.path(), {.threads = 4}); }), "/b00.png'");
   }
@@ -330,9 +311,9 @@ TEST_CASE("what is no image by its name is passed over, capitals and odd letters
   png("raw\xFF/c.png");
   png(".hidden/d.png");
   png("cat/.e.png");
-  write_file(folder.path() / "cat" / "notes.txt", "none");
-  write_file(folder.path() / "cat" / "png", "none");
-  write_file(folder.path() / "README", "none");
+  write_text(folder.path() / "cat" / "notes.txt", "none");
+  write_text(folder.path() / "cat" / "png", "none");
+  write_text(folder.path() / "README", "none");
   fs::create_directory(folder.path() / "empty");
   auto const data = read_images(folder.path());
   CHECK(texts_of(data, "path") == std::vector<std::string>{"cat/A.JPEG", "k\xC3\xA4tzchen \xE2\x98\xBA/x y'\".png",
@@ -345,7 +326,7 @@ TEST_CASE("a folder of images alone gives no label, and a mix with folders of th
   TemporaryFolder const folder;
   write_picture(folder.path() / "b.png", picture(2, 2, 3, 1));
   write_picture(folder.path() / "a.png", picture(2, 2, 3, 2));
-  write_file(folder.path() / "boxes" / "deep" / "a.xml", "<box/>");
+  write_text(folder.path() / "boxes" / "deep" / "a.xml", "<box/>");
   auto const data = read_images(folder.path());
   CHECK(data.column_names() == std::vector<std::string>{"image", "path"});
   CHECK(texts_of(data, "path") == std::vector<std::string>{"a.png", "b.png"});
@@ -360,7 +341,7 @@ TEST_CASE("a folder without images, of folders of classes, or that is none is re
   auto const refused = [](fs::path const& path) { return thrown_error([&] { return read_images(path); }); };
   check_contains(refused(folder.path()), "not_found: read the images of folder '");
   check_contains(refused(folder.path()), "there is no image in it or in its folders; it is empty");
-  write_file(folder.path() / "notes.txt", "");
+  write_text(folder.path() / "notes.txt", "");
   fs::create_directory(folder.path() / "cat");
   check_contains(refused(folder.path()), "it has notes.txt, cat");
   check_contains(refused(folder.path() / "dog"), "not_found: ");
@@ -470,6 +451,6 @@ TEST_CASE("a file that is changed or removed while blocks are read is not taken 
   };
   check_contains(changed(other), "c.png': it was changed meanwhile");
   check_contains(changed([&] { write_picture(file, picture(3, 3, 3)); }), "c.png': it was changed meanwhile");
-  check_contains(changed([&] { write_file(file, "no image"); }), "io: read '");
+  check_contains(changed([&] { write_text(file, "no image"); }), "io: read '");
   check_contains(changed([&] { fs::remove(file); }), "not_found: read '");
 }

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -30,40 +29,22 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
+#include "column_values.hpp"
 
 namespace {
 
 using namespace raytrain;
 using raytrain::testing::check_contains;
+using raytrain::testing::floats;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
 namespace fs = std::filesystem;
 
-constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
-
-auto write(fs::path const& path, std::string_view text) -> fs::path {
-  std::ofstream file{path, std::ios::binary};
-  file << text;
-  REQUIRE(file.good());
-  return path;
-}
-
-auto content_of(fs::path const& path) -> std::string {
-  std::ifstream file{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{file}, {}};
-}
-
-auto read_text(std::string_view text, JsonLinesOptions const& options = {}) -> Dataset {
+auto json_lines_of(std::string_view text, JsonLinesOptions const& options = {}) -> Dataset {
   TemporaryFolder const folder;
-  return read_json_lines(write(folder.path() / "x.jsonl", text), options);
-}
-
-/// With -1 for each NaN, which equals nothing.
-auto floats(Dataset const& data, std::string_view name) -> std::vector<float> {
-  std::vector<float> all;
-  for (auto const value : data.column(name).as<float>()) all.push_back(std::isnan(value) ? -1 : value);
-  return all;
+  return read_json_lines(write_text(folder.path() / "x.jsonl", text), options);
 }
 
 /// What df.to_json(orient="records", lines=True) of pandas 3.1 writes of
@@ -78,7 +59,7 @@ constexpr std::string_view of_pandas =
 }  // namespace
 
 TEST_CASE("lines that pandas has written have its numbers, texts, truths and arrays") {
-  auto const data = read_text(of_pandas);
+  auto const data = json_lines_of(of_pandas);
   CHECK(data.column_names() == std::vector<std::string>{"age", "city", "ok", "x"});
   CHECK(floats(data, "age") == std::vector<float>{41, -1, 7});
   CHECK(data.column("city").text(1) == std::nullopt);
@@ -107,7 +88,7 @@ TEST_CASE("text in memory is read as the lines of a file, and errors call it as 
 }
 
 TEST_CASE("names may come in any order and late, and what a line has not is missing, arrays and texts, too") {
-  auto const data = read_text(
+  auto const data = json_lines_of(
       "\xEF\xBB\xBF{\"a\":1}\r\n\n {} \n{ \"t\" : \"x\", \"v\":[[1,2],[3,null]], \"a\":2}\n"
       "{\"v\":null,\"n\":null}");
   CHECK(data.rows() == 4);
@@ -121,7 +102,7 @@ TEST_CASE("names may come in any order and late, and what a line has not is miss
 }
 
 TEST_CASE("columns are kept in the order and in the types that are asked for") {
-  auto const data = read_text(
+  auto const data = json_lines_of(
       "{\"id\":9007199254740993,\"o\":{\"deep\":[{}]},\"zip\":150,\"d\":0.1,\"i\":[1,2]}\n"
       "{\"id\":-2,\"zip\":true,\"d\":\"-Infinity\",\"i\":[3,4]}\n{\"id\":1,\"zip\":\"x\",\"i\":[5,6]}\n",
       {.columns = {"zip", "id", "d", "i"},
@@ -139,13 +120,13 @@ TEST_CASE("columns are kept in the order and in the types that are asked for") {
 
 TEST_CASE("the lines of several files are as those of one, though each has other names") {
   TemporaryFolder const folder;
-  write(folder.path() / "a.jsonl", "{\"a\":1}\n");
-  write(folder.path() / "b.jsonl", "");
-  write(folder.path() / "c.jsonl", "{\"a\":null,\"b\":\"x\"}\n{\"b\":null}\n");
+  write_text(folder.path() / "a.jsonl", "{\"a\":1}\n");
+  write_text(folder.path() / "b.jsonl", "");
+  write_text(folder.path() / "c.jsonl", "{\"a\":null,\"b\":\"x\"}\n{\"b\":null}\n");
   auto const data = read_json_lines(folder.path() / "*.jsonl");
   CHECK(floats(data, "a") == std::vector<float>{1, -1, -1});
   CHECK(data.column("b").text(1) == "x");
-  write(folder.path() / "d.jsonl", "\n{\"b\":1}\n");
+  write_text(folder.path() / "d.jsonl", "\n{\"b\":1}\n");
   check_contains(
       thrown_error([&] { return read_json_lines(folder.path() / "*.jsonl"); }),
       "reading JSON file '" + (folder.path() / "d.jsonl").string() + "', line 2: column 'b': numbers, texts");
@@ -159,7 +140,7 @@ TEST_CASE("the lines of several files are as those of one, though each has other
 TEST_CASE("what does not belong into one column is refused with file, line and column") {
   auto const refused = [](std::string_view lines, std::string const& problem, JsonLinesOptions const& options = {}) {
     TemporaryFolder const folder;
-    auto const path = write(folder.path() / "x.jsonl", lines);
+    auto const path = write_text(folder.path() / "x.jsonl", lines);
     check_contains(thrown_error([&] { return read_json_lines(path, options); }),
                    "invalid_data: reading JSON file '" + path.string() + "', line 2: " + problem);
   };
@@ -192,7 +173,7 @@ TEST_CASE("what does not belong into one column is refused with file, line and c
 TEST_CASE("what is no object of JSON is refused with file, line and byte") {
   auto const refused = [](std::string_view line, std::string const& problem) {
     TemporaryFolder const folder;
-    auto const path = write(folder.path() / "x.jsonl", "{}\n" + std::string{line} + "\n{}\n");
+    auto const path = write_text(folder.path() / "x.jsonl", "{}\n" + std::string{line} + "\n{}\n");
     check_contains(thrown_error([&] { return read_json_lines(path); }),
                    "invalid_data: reading JSON file '" + path.string() + "', line 2: is not JSON: " + problem);
   };
@@ -212,20 +193,20 @@ TEST_CASE("what is no object of JSON is refused with file, line and byte") {
   refused("{\"a\":\"\\ud800\"}", "half a surrogate pair is missing");
   refused("{\"a\":" + std::string(80, '['), "it is nested too deeply");
   for (auto const* const text : {"", "\n \n"}) {
-    check_contains(thrown_error([&] { return read_text(text); }), "there are no rows; look at what it holds");
+    check_contains(thrown_error([&] { return json_lines_of(text); }), "there are no rows; look at what it holds");
   }
-  check_contains(thrown_error([] { return read_text("{}\n"); }), "there are no columns");
-  check_contains(thrown_error([] { return read_text("{\"a\":1}", {.columns = {"b"}}); }),
+  check_contains(thrown_error([] { return json_lines_of("{}\n"); }), "there are no columns");
+  check_contains(thrown_error([] { return json_lines_of("{\"a\":1}", {.columns = {"b"}}); }),
                  "JsonLinesOptions::columns names 'b', and the lines have");
   check_contains(thrown_error([] {
-                   return read_text("{\"a\":1}", {.types = {{"b", CsvType::text}}});
+                   return json_lines_of("{\"a\":1}", {.types = {{"b", CsvType::text}}});
                  }),
                  "JsonLinesOptions::types names 'b', and the lines have a; name one of them");
 }
 
 TEST_CASE("the type of a column that is left out is refused, as the name may be misspelt") {
   TemporaryFolder const folder;
-  auto const path = write(folder.path() / "x.jsonl", "{\"age\":1,\"agge\":2}\n");
+  auto const path = write_text(folder.path() / "x.jsonl", "{\"age\":1,\"agge\":2}\n");
   JsonLinesOptions const options{.columns = {"age"}, .types = {{"agge", CsvType::int64}}};
   std::string const refused =
       "invalid_config: JsonLinesOptions::types: names 'agge', which JsonLinesOptions::columns leaves out; name it "
@@ -241,7 +222,7 @@ TEST_CASE("a name that no line has is told as such, whatever type it is to have"
     check_contains(
         thrown_error([&] { return parse_json_lines("{\"age\":1}\n", options); }),
         "not_found: reading JSON lines, line 1: JsonLinesOptions::types names 'agge', and the lines have age");
-    check_contains(thrown_error([&] { return read_text("{\"age\":1}\n", options); }),
+    check_contains(thrown_error([&] { return json_lines_of("{\"age\":1}\n", options); }),
                    "line 1: JsonLinesOptions::types names 'agge', and the lines have age");
   }
   check_contains(thrown_error([] {
@@ -254,10 +235,10 @@ TEST_CASE("a line of many megabytes is read, and names that are new in each line
   constexpr auto count = 2'000'000;
   std::string line = "{\"a\":[0";
   for (auto i = 1; i < count; ++i) line += i % 2 == 0 ? ",0" : ",1";
-  CHECK(read_text(line + "]}\n").column("a").row_values() == count);
+  CHECK(json_lines_of(line + "]}\n").column("a").row_values() == count);
   std::string lines;
   for (auto i = 0; i < 20'000; ++i) lines += fmt::format("{{\"{}\":1}}\n", i);
-  check_contains(thrown_error([&] { return read_text(lines); }),
+  check_contains(thrown_error([&] { return json_lines_of(lines); }),
                  "values are missing up to here, more than 16 for each byte; keep fewer columns");
 }
 
@@ -287,28 +268,29 @@ TEST_CASE("rows that are missing of a long array do not take all memory, before 
     nulls += "{\"a\":null}\n";
     others += "{\"b\":1}\n";
   }
-  auto const refused = [](std::string const& text) { return thrown_error([&] { return read_text(text); }); };
+  auto const refused = [](std::string const& text) { return thrown_error([&] { return json_lines_of(text); }); };
   check_contains(refused("{\"a\":" + zeros + "}\n" + nulls), "values are missing up to here");
   check_contains(refused(others + "{\"a\":" + zeros + "}\n"), "values are missing up to here");
 }
 
 TEST_CASE("an empty name is refused with its line, and a column that is asked for twice") {
-  check_contains(thrown_error([] { return read_text("{\"a\":1}\n{\"\":1}\n"); }), "line 2");
-  check_contains(thrown_error([] { return read_text("{\"a\":1}", {.columns = {"a", "a"}}); }), "names 'a' twice");
+  check_contains(thrown_error([] { return json_lines_of("{\"a\":1}\n{\"\":1}\n"); }), "line 2");
+  check_contains(thrown_error([] { return json_lines_of("{\"a\":1}", {.columns = {"a", "a"}}); }), "names 'a' twice");
 }
 
 TEST_CASE("a table is an object on a line for each row, with null for what is missing") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "x.jsonl";
   constexpr auto infinity = std::numeric_limits<double>::infinity();
-  write_json_lines(Dataset::from_columns({{"a\"", std::vector<float>{0.1F, 1e20F}},
-                                          {"d", std::vector<double>{-infinity, 1.0 / 3}},
-                                          {"h", std::vector<Float16>{Float16{0.5F}, Float16{not_a_number}}},
-                                          {"u", std::vector<std::uint64_t>{18446744073709551615U, 0}},
-                                          {"m", std::vector<std::int8_t>{1, 2, 3, -4, 5, 6, 7, 8}, {2, 2}},
-                                          Column::of_texts("t", {"x\n\xC3\xB6", std::nullopt})}),
+  write_json_lines(Dataset::from_columns(
+                       {{"a\"", std::vector<float>{0.1F, 1e20F}},
+                        {"d", std::vector<double>{-infinity, 1.0 / 3}},
+                        {"h", std::vector<Float16>{Float16{0.5F}, Float16{std::numeric_limits<float>::quiet_NaN()}}},
+                        {"u", std::vector<std::uint64_t>{18446744073709551615U, 0}},
+                        {"m", std::vector<std::int8_t>{1, 2, 3, -4, 5, 6, 7, 8}, {2, 2}},
+                        Column::of_texts("t", {"x\n\xC3\xB6", std::nullopt})}),
                    path);
-  CHECK(content_of(path) ==
+  CHECK(read_text(path) ==
         "{\"a\\\"\":0.1,\"d\":\"-Infinity\",\"h\":0.5,\"u\":18446744073709551615,\"m\":[[1,2],[3,-4]],\"t\":"
         "\"x\\n\xC3\xB6\"}\n"
         "{\"a\\\"\":1e+20,\"d\":0.3333333333333333,\"h\":null,\"u\":0,\"m\":[[5,6],[7,8]],\"t\":null}\n");
@@ -318,14 +300,14 @@ TEST_CASE("a table is an object on a line for each row, with null for what is mi
       return 0;
     });
   };
-  auto const before = content_of(path);
+  auto const before = read_text(path);
   check_contains(refused(Dataset::of_rows(1), path),
                  "invalid_data: write JSON file '" + path.string() + "': the dataset has no column; add one");
   check_contains(refused(Dataset::from_columns({Column::of_texts("t", {"\xff"})}), path), "is not UTF-8; replace");
   check_contains(refused(Dataset::from_columns({{"\xff", std::vector<float>(1)}}), path), "is not UTF-8; replace");
   check_contains(refused(Dataset::from_columns({{"x", std::vector<float>(1)}}), folder.path() / "no" / "x"),
                  "No such file or directory");
-  CHECK(content_of(path) == before);
+  CHECK(read_text(path) == before);
 }
 
 TEST_CASE("random tables are read as lines as they were written, bit by bit, compressed, too") {
@@ -354,7 +336,7 @@ TEST_CASE("random tables are read as lines as they were written, bit by bit, com
         case CsvType::float32:
           add(0.0F, [&] {
             auto const value = std::bit_cast<float>(static_cast<std::uint32_t>(bits()));
-            return std::isnan(value) ? not_a_number : value;
+            return std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value;
           });
           break;
         case CsvType::float64:
@@ -378,7 +360,7 @@ TEST_CASE("random tables are read as lines as they were written, bit by bit, com
     auto const data = Dataset::from_columns(std::move(columns));
     write_json_lines(data, path);
     REQUIRE(read_json_lines(path, options).digest() == data.digest());
-    auto const content = content_of(path);
+    auto const content = read_text(path);
     auto const compressed = folder.path() / "x.jsonl.gz";
     auto* const file = ::gzopen(compressed.c_str(), "wb");
     REQUIRE(::gzwrite(file, content.data(), static_cast<unsigned>(content.size())) == static_cast<int>(content.size()));
@@ -400,12 +382,12 @@ TEST_CASE("blocks become one file of lines, whose columns are the first one's, a
   auto const other = Dataset::from_columns({Column::of_texts("t", {"b"}), {"x", std::vector{3.0F, 4.0F}, {2}}});
   write_json_lines(blocks({one, one.head(0), other}), path);
   auto const written = "{\"x\":[1.5,2],\"t\":null}\n{\"x\":[3,4],\"t\":\"b\"}\n";
-  CHECK(content_of(path) == written);
+  CHECK(read_text(path) == written);
   write_json_lines(json_lines_blocks(path, {.types = {{"t", CsvType::text}}}, 1), folder.path() / "again.jsonl");
-  CHECK(content_of(folder.path() / "again.jsonl") == written);
+  CHECK(read_text(folder.path() / "again.jsonl") == written);
   auto const refused = [&](DatasetBlocks some, std::string_view problem) {
     check_contains(thrown_error([&] { write_json_lines(std::move(some), path); }), problem);
-    CHECK(content_of(path) == written);
+    CHECK(read_text(path) == written);
   };
   refused(blocks({one, other.rename_columns({{"t", "s"}})}),
           "write JSON file '" + path.string() +

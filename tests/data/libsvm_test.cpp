@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <random>
 #include <string>
@@ -21,7 +20,9 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
+#include "column_values.hpp"
 
 namespace {
 
@@ -29,23 +30,12 @@ using namespace raytrain;
 using raytrain::testing::check_contains;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
+using raytrain::testing::values_of;
 namespace fs = std::filesystem;
 
-auto write(fs::path const& path, std::string_view text) -> fs::path {
-  std::ofstream file{path, std::ios::binary};
-  file << text;
-  REQUIRE(file.good());
-  return path;
-}
-
-auto read_text(std::string_view text, LibsvmOptions const& options = {}) -> Dataset {
+auto libsvm_of(std::string_view text, LibsvmOptions const& options = {}) -> Dataset {
   TemporaryFolder const folder;
-  return read_libsvm(write(folder.path() / "x.svm", text), options);
-}
-
-auto floats(Dataset const& data, std::string_view name) -> std::vector<float> {
-  auto const values = data.column(name).as<float>();
-  return {values.begin(), values.end()};
+  return read_libsvm(write_text(folder.path() / "x.svm", text), options);
 }
 
 /// What sklearn.datasets.dump_svmlight_file(x, y, "x.svm", zero_based=False, query_id=q, comment="two\nlines") of
@@ -58,58 +48,60 @@ constexpr std::string_view of_sklearn =
 }  // namespace
 
 TEST_CASE("a file that scikit-learn has written has its labels, queries and dense features") {
-  auto const data = read_text(of_sklearn);
+  auto const data = libsvm_of(of_sklearn);
   CHECK(data.column_names() == std::vector<std::string>{"label", "qid", "features"});
-  CHECK(floats(data, "label") == std::vector<float>{1, -1, 0.25F});
+  CHECK(values_of<float>(data, "label") == std::vector<float>{1, -1, 0.25F});
   CHECK(data.column("qid").as<std::int64_t>()[2] == 7);
   CHECK(data.column("features").describe() == "features (float32, 3)");
-  CHECK(floats(data, "features") == std::vector<float>{0.5F, 0, -2, 0, 0, 1e-3F, 0, 0, 0});
+  CHECK(values_of<float>(data, "features") == std::vector<float>{0.5F, 0, -2, 0, 0, 1e-3F, 0, 0, 0});
 }
 
 TEST_CASE("blanks, comments, ends of lines and signs may be as people write them") {
-  auto const data = read_text("\xEF\xBB\xBF+1\t1:+2 \t 2:3e-1 # comment 7:8\r\n\r\n  # nothing else\n -1 2:inf#\n0");
+  auto const data = libsvm_of("\xEF\xBB\xBF+1\t1:+2 \t 2:3e-1 # comment 7:8\r\n\r\n  # nothing else\n -1 2:inf#\n0");
   CHECK(data.column_names() == std::vector<std::string>{"label", "features"});
-  CHECK(floats(data, "label") == std::vector<float>{1, -1, 0});
-  CHECK(floats(data, "features") == std::vector<float>{2, 0.3F, 0, std::numeric_limits<float>::infinity(), 0, 0});
+  CHECK(values_of<float>(data, "label") == std::vector<float>{1, -1, 0});
+  CHECK(values_of<float>(data, "features") ==
+        std::vector<float>{2, 0.3F, 0, std::numeric_limits<float>::infinity(), 0, 0});
 }
 
 TEST_CASE("indices begin with 0 where one is 0, in any line of any file, or as it is said") {
-  CHECK(floats(read_text("1 1:5 2:6\n"), "features") == std::vector<float>{5, 6});
-  CHECK(floats(read_text("1 1:5 2:6\n1 0:4\n"), "features") == std::vector<float>{0, 5, 6, 4, 0, 0});
-  CHECK(floats(read_text("1 1:5 2:6\n", {.zero_based = true}), "features") == std::vector<float>{0, 5, 6});
-  check_contains(thrown_error([] { return read_text("1 1:5\n1 0:4\n", {.zero_based = false}); }),
+  CHECK(values_of<float>(libsvm_of("1 1:5 2:6\n"), "features") == std::vector<float>{5, 6});
+  CHECK(values_of<float>(libsvm_of("1 1:5 2:6\n1 0:4\n"), "features") == std::vector<float>{0, 5, 6, 4, 0, 0});
+  CHECK(values_of<float>(libsvm_of("1 1:5 2:6\n", {.zero_based = true}), "features") == std::vector<float>{0, 5, 6});
+  check_contains(thrown_error([] { return libsvm_of("1 1:5\n1 0:4\n", {.zero_based = false}); }),
                  "line 2: it has the index 0, and indices begin with 1; set LibsvmOptions::zero_based to true");
   TemporaryFolder const folder;
-  write(folder.path() / "a.svm", "1 1:5\n");
-  write(folder.path() / "b.svm", "2 0:6 3:7\n");
+  write_text(folder.path() / "a.svm", "1 1:5\n");
+  write_text(folder.path() / "b.svm", "2 0:6 3:7\n");
   auto const data = read_libsvm(folder.path() / "*.svm");
-  CHECK(floats(data, "label") == std::vector<float>{1, 2});
-  CHECK(floats(data, "features") == std::vector<float>{0, 5, 0, 0, 6, 0, 0, 7});
+  CHECK(values_of<float>(data, "label") == std::vector<float>{1, 2});
+  CHECK(values_of<float>(data, "features") == std::vector<float>{0, 5, 0, 0, 6, 0, 0, 7});
 }
 
 TEST_CASE("there are as many features as it is said, and absent ones have the value that is said") {
-  auto const data = read_text("1 1:5\n", {.features = 3, .absent = -1});
-  CHECK(floats(data, "features") == std::vector<float>{5, -1, -1});
-  CHECK(floats(read_text("1\n", {.features = 2}), "features") == std::vector<float>{0, 0});
-  CHECK(std::isnan(floats(read_text("1 2:1\n", {.absent = std::numeric_limits<float>::quiet_NaN()}), "features")[0]));
-  check_contains(thrown_error([] { return read_text("1 1:5\n1 4:4\n", {.features = 3}); }),
+  auto const data = libsvm_of("1 1:5\n", {.features = 3, .absent = -1});
+  CHECK(values_of<float>(data, "features") == std::vector<float>{5, -1, -1});
+  CHECK(values_of<float>(libsvm_of("1\n", {.features = 2}), "features") == std::vector<float>{0, 0});
+  CHECK(std::isnan(
+      values_of<float>(libsvm_of("1 2:1\n", {.absent = std::numeric_limits<float>::quiet_NaN()}), "features")[0]));
+  check_contains(thrown_error([] { return libsvm_of("1 1:5\n1 4:4\n", {.features = 3}); }),
                  "line 2: the index 4 is beyond 3 features; set LibsvmOptions::features");
-  check_contains(thrown_error([] { return read_text("1 3:5\n1 0:4\n", {.features = 3}); }),
+  check_contains(thrown_error([] { return libsvm_of("1 3:5\n1 0:4\n", {.features = 3}); }),
                  "line 1: the index 3 is beyond 3 features, since indices begin with 0");
-  check_contains(thrown_error([] { return read_text("1 3:5\n", {.features = 3, .zero_based = true}); }),
+  check_contains(thrown_error([] { return libsvm_of("1 3:5\n", {.features = 3, .zero_based = true}); }),
                  "line 1: the index 3 is beyond 3 features");
-  check_contains(thrown_error([] { return read_text("1 1:1\n", {.features = 0}); }),
+  check_contains(thrown_error([] { return libsvm_of("1 1:1\n", {.features = 0}); }),
                  "invalid_config: LibsvmOptions::features: must be at least 1 (got 0); write how many there are");
 }
 
 TEST_CASE("an index that would need more memory than it is said is refused with its line") {
-  check_contains(thrown_error([] { return read_text("1 1:1\n2 4294967295:1\n3 2:2\n"); }),
+  check_contains(thrown_error([] { return libsvm_of("1 1:1\n2 4294967295:1\n3 2:2\n"); }),
                  "line 2: 3 rows of 4294967295 features take 51539607540 bytes, more than LibsvmOptions::max_bytes, "
                  "4294967296; the largest index is on this line; number the features without gaps, or set it");
-  check_contains(thrown_error([] { return read_text("1 3:1\n", {.max_bytes = 11}); }),
+  check_contains(thrown_error([] { return libsvm_of("1 3:1\n", {.max_bytes = 11}); }),
                  "line 1: 1 rows of 3 features take 12 bytes, more than LibsvmOptions::max_bytes, 11");
-  CHECK(read_text("1 3:1\n", {.max_bytes = 12}).rows() == 1);
-  check_contains(thrown_error([] { return read_text("1 4294967296:1\n"); }),
+  CHECK(libsvm_of("1 3:1\n", {.max_bytes = 12}).rows() == 1);
+  check_contains(thrown_error([] { return libsvm_of("1 4294967296:1\n"); }),
                  "line 1: the index of '4294967296:1' is larger than 4294967295; number the features");
 }
 
@@ -117,7 +109,7 @@ TEST_CASE("what is no line of labels and features is refused with file and line"
   TemporaryFolder const folder;
   auto const path = folder.path() / "x.svm";
   auto const refused = [&](std::string_view line, std::string const& problem) {
-    write(path, "1 1:1 2:2\n\n" + std::string{line} + "\n1 1:1\n");
+    write_text(path, "1 1:1 2:2\n\n" + std::string{line} + "\n1 1:1\n");
     check_contains(thrown_error([&] { return read_libsvm(path); }),
                    "invalid_data: read LIBSVM file '" + path.string() + "': line 3: " + problem);
   };
@@ -135,18 +127,18 @@ TEST_CASE("what is no line of labels and features is refused with file and line"
   refused("1 2:1 2:1", "the index 2 follows 2; sort the features of each line, and name each once");
   refused("1 2:1 1:1", "the index 1 follows 2");
   refused("1 qid:1 1:1", "it has a qid, and a line before it has none; give all lines a qid, or none");
-  check_contains(thrown_error([] { return read_text("1 qid:1 1:1\n1 1:1\n"); }),
+  check_contains(thrown_error([] { return libsvm_of("1 qid:1 1:1\n1 1:1\n"); }),
                  "line 2: it has no qid, and a line before it has one");
   for (auto const* const qid : {"", "1.5", "x", "9223372036854775808"}) {
-    check_contains(thrown_error([&] { return read_text(fmt::format("1 qid:{} 1:1\n", qid)); }),
+    check_contains(thrown_error([&] { return libsvm_of(fmt::format("1 qid:{} 1:1\n", qid)); }),
                    fmt::format("line 1: the qid '{}' is not a whole number that int64 can hold", qid));
   }
   for (auto const* const text : {"", "\n\n", "# a comment\n"}) {
-    check_contains(thrown_error([&] { return read_text(text); }), "there are no rows; look at the file");
+    check_contains(thrown_error([&] { return libsvm_of(text); }), "there are no rows; look at the file");
   }
-  check_contains(thrown_error([&] { return read_text("1\n2\n"); }), "line 2: no line has a feature; set");
+  check_contains(thrown_error([&] { return libsvm_of("1\n2\n"); }), "line 2: no line has a feature; set");
   auto const gone = folder.path() / "gone.svm";
-  write(path, "1 1:1\n");
+  write_text(path, "1 1:1\n");
   check_contains(thrown_error([&] { return read_libsvm({path, gone}); }), "not_found: read '" + gone.string() + "'");
 }
 
@@ -155,7 +147,7 @@ TEST_CASE("a line of many megabytes is read, and one to which a small gzip file 
   std::string line = "1";
   constexpr auto count = 1'000'000;
   for (auto i = 1; i <= count; ++i) line += fmt::format(" {}:{}", i, i % 10);
-  auto const data = read_text(line + "\n" + line);
+  auto const data = libsvm_of(line + "\n" + line);
   CHECK(data.rows() == 2);
   CHECK(data.column("features").as<float>()[count - 1] == 0);
   CHECK(data.column("features").as<float>()[2 * count - 2] == 9);
@@ -197,11 +189,11 @@ TEST_CASE("random rows are read as they were written, in any number of files") {
         }
         text += random() % 5 == 0 ? " # comment\r\n" : "\n";
       }
-      write(folder.path() / fmt::format("{}.svm", 9 - files), text);
+      write_text(folder.path() / fmt::format("{}.svm", 9 - files), text);
     }
     auto const data = read_libsvm(folder.path(), {.features = width, .zero_based = zero_based});
-    REQUIRE(floats(data, "label") == labels);
-    REQUIRE(floats(data, "features") == features);
+    REQUIRE(values_of<float>(data, "label") == labels);
+    REQUIRE(values_of<float>(data, "features") == features);
     if (!has_qid) continue;
     auto const read_qids = data.column("qid").as<std::int64_t>();
     REQUIRE(std::vector<std::int64_t>{read_qids.begin(), read_qids.end()} == qids);

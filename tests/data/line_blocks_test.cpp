@@ -18,8 +18,8 @@
 #include <raytrain/data/materialize.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
-#include "../checkpoint/text_files.hpp"
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 
 namespace {

@@ -32,11 +32,6 @@ using raytrain::testing::thrown_error;
 
 namespace {
 
-auto numbers_of(Dataset const& dataset) -> std::vector<std::int64_t> {
-  auto const values = dataset.column("number").as<std::int64_t>();
-  return {values.begin(), values.end()};
-}
-
 /// Each odd number twice, and no even one.
 auto odd_twice(Dataset const& batch) -> Dataset {
   std::vector<std::int64_t> values;

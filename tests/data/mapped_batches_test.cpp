@@ -27,12 +27,6 @@ using raytrain::testing::thrown_error;
 
 namespace {
 
-auto rows_of(Batch const& batch) -> Rows {
-  Rows rows;
-  for (std::size_t i = 0; i < batch.size(); ++i) rows.push_back(batch.row(i));
-  return rows;
-}
-
 auto rows_and_seed(Batch const& batch, std::uint64_t seed) -> std::pair<Rows, std::uint64_t> {
   return {rows_of(batch), seed};
 }

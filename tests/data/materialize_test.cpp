@@ -41,6 +41,7 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 
 namespace {
@@ -48,6 +49,7 @@ namespace {
 using namespace raytrain;
 using raytrain::testing::TemporaryFolder;
 namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
 
 /// The text of the error with this code that `call` throws.
 auto thrown_error(Errc code, auto const& call) -> std::string {
@@ -57,18 +59,6 @@ auto thrown_error(Errc code, auto const& call) -> std::string {
 }
 
 void check_contains(std::string_view text, auto const&... parts) { (testing::check_contains(text, parts), ...); }
-
-auto entries_of(fs::path const& folder) -> std::set<std::string> {
-  std::set<std::string> names;
-  for (auto const& entry : fs::directory_iterator{folder}) names.insert(entry.path().filename().string());
-  return names;
-}
-
-void write(fs::path const& path, std::string_view text) {
-  std::ofstream file{path, std::ios::binary};
-  file << text;
-  REQUIRE(file.good());
-}
 
 auto has_same_rows(Dataset const& one, Dataset const& other) -> bool {
   if (one.column_names() != other.column_names() || one.rows() != other.rows()) return false;
@@ -94,7 +84,7 @@ auto write_random_files(fs::path const& folder, std::mt19937_64& random) -> std:
                   : fmt::format(",\"city{}{}\"", random() % 2 == 0 ? ',' : '\n', random() % (1 + line / 100));
       text += line < 5'000 ? ",\n" : ",2\n";
     }
-    write(folder / fmt::format("part-{}.csv", file), text);
+    write_text(folder / fmt::format("part-{}.csv", file), text);
     rows += lines + 1;
   }
   return rows;
@@ -124,7 +114,7 @@ TEST_CASE("a CSV file of more text than is read at once comes in several blocks"
   TemporaryFolder const folder;
   std::string text = "x\n";
   for (std::size_t i = 0; i < 100'000; ++i) text += fmt::format("{}\n", i);
-  write(folder.path() / "a.csv", text);
+  write_text(folder.path() / "a.csv", text);
   std::vector<std::size_t> sizes;
   for (auto const& block : csv_blocks(folder.path() / "a.csv", {}, 1'000)) sizes.push_back(block.rows());
   CHECK(sizes == std::vector<std::size_t>(100, 1'000));
@@ -133,13 +123,13 @@ TEST_CASE("a CSV file of more text than is read at once comes in several blocks"
 TEST_CASE("csv_blocks refuses blocks of no rows, files that are not there, and a file that was changed since") {
   TemporaryFolder const folder;
   auto const file = folder.path() / "a.csv";
-  write(file, "x\n1\n");
+  write_text(file, "x\n1\n");
   check_contains(thrown_error(Errc::invalid_call, [&] { (void)csv_blocks(file, {}, 0); }), "blocks of 0 rows");
   check_contains(thrown_error(Errc::not_found, [&] { (void)csv_blocks(folder.path() / "b.csv"); }), "a.csv");
   auto blocks = csv_blocks(file);
-  write(file, "x\n1\n2\n");
+  write_text(file, "x\n1\n2\n");
   check_contains(thrown_error(Errc::io, [&] { (void)blocks.next(); }), "it was changed meanwhile: it had 4 bytes");
-  write(file, "x\n");
+  write_text(file, "x\n");
   check_contains(thrown_error(Errc::invalid_data, [&] { (void)csv_blocks(file).next(); }), "there are no rows");
 }
 
@@ -147,7 +137,7 @@ TEST_CASE("text behind a block whose fields are all missing is refused with what
   TemporaryFolder const folder;
   std::string text = "x,y\n";
   for (std::size_t i = 0; i < 100'000; ++i) text += fmt::format("{},\n", i);
-  write(folder.path() / "a.csv", text + "1,Oslo\n");
+  write_text(folder.path() / "a.csv", text + "1,Oslo\n");
   auto const read = [&](CsvOptions const& options) {
     std::size_t rows = 0;
     for (auto const& block : csv_blocks(folder.path() / "a.csv", options, 1'000)) rows += block.rows();
@@ -303,13 +293,13 @@ TEST_CASE("who waits for a writer is called meanwhile, and stops waiting where i
 
 TEST_CASE("a folder that holds something else is refused, and stays as it is") {
   TemporaryFolder const folder;
-  write(folder.path() / "thesis.txt", "mine");
+  write_text(folder.path() / "thesis.txt", "mine");
   std::atomic<int> calls = 0;
   check_contains(
       thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path(), three_blocks("numbers", calls)); }),
       "it holds something else: 'thesis.txt'");
-  CHECK(entries_of(folder.path()) == std::set<std::string>{"thesis.txt"});
-  write(folder.path() / "file", "");
+  CHECK(names_below(folder.path()) == Names{"thesis.txt"});
+  write_text(folder.path() / "file", "");
   check_contains(
       thrown_error(Errc::io, [&] { (void)materialize(folder.path() / "file", three_blocks("numbers", calls)); }),
       "dataset folder");
@@ -358,7 +348,7 @@ TEST_CASE("blocks with other columns, and none with a row, are refused, and the 
                  "the rows from 10 on have other columns than those before", "'x' is missing", "'y' is new");
   check_contains(refused("none", [](Dataset const& block) { return block.head(0); }), "no block has a row");
   check_contains(thrown_error(Errc::invalid_data, [&] { (void)open_dataset(folder.path()); }), "it is not complete");
-  CHECK(entries_of(folder.path()) == std::set<std::string>{"raytrain_dataset.json", "raytrain_dataset.lock"});
+  CHECK(names_below(folder.path()) == Names{"raytrain_dataset.json", "raytrain_dataset.lock"});
   CHECK(materialize(folder.path(), three_blocks("n", calls)).rows() == 30);
 }
 
@@ -402,10 +392,10 @@ TEST_CASE("what a killed writer leaves behind is written anew") {
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WIFSIGNALED(status));
-  CHECK(entries_of(out).size() == 3);  // one is a draft
+  CHECK(names_below(out).size() == 3);  // one is a draft
   std::atomic<int> calls = 0;
   CHECK(has_same_rows(materialize(out, three_blocks("numbers", calls)), numbers(0, 30)));
-  CHECK(entries_of(out) == std::set<std::string>{"column_0.npy", "raytrain_dataset.json", "raytrain_dataset.lock"});
+  CHECK(names_below(out) == Names{"column_0.npy", "raytrain_dataset.json", "raytrain_dataset.lock"});
 }
 
 TEST_CASE("blocks of which some were taken, or that have failed, are not taken for all of them") {
@@ -436,18 +426,17 @@ TEST_CASE("a folder that is not complete is cleared of what a writer leaves, and
   std::vector const drafts{"column_3.npy", "column_0.npy.123-4.tmp", "raytrain_dataset.json.5-0.tmp"};
   for (auto const* const name :
        {"column_.npy", "column_1.npy.bak", "column_0.npy.123-.tmp", "raytrain_dataset.json.bak", "in.csv"}) {
-    for (auto const* const draft : drafts) write(folder.path() / draft, "x");
-    write(folder.path() / name, "mine");
-    auto const before = entries_of(folder.path());
+    for (auto const* const draft : drafts) write_text(folder.path() / draft, "x");
+    write_text(folder.path() / name, "mine");
+    auto const before = names_below(folder.path());
     check_contains(
         thrown_error(Errc::invalid_data, [&] { (void)materialize(folder.path(), three_blocks("n", calls)); }),
         fmt::format("it holds something else: '{}'", name));
-    CHECK(entries_of(folder.path()) == before);
+    CHECK(names_below(folder.path()) == before);
     fs::remove(folder.path() / name);
   }
   CHECK(materialize(folder.path(), three_blocks("n", calls)).rows() == 30);
-  CHECK(entries_of(folder.path()) ==
-        std::set<std::string>{"column_0.npy", "raytrain_dataset.json", "raytrain_dataset.lock"});
+  CHECK(names_below(folder.path()) == Names{"column_0.npy", "raytrain_dataset.json", "raytrain_dataset.lock"});
 }
 
 TEST_CASE("a folder that is removed while it is written is not taken for the one that comes in its place") {
@@ -499,14 +488,11 @@ TEST_CASE("a folder that was damaged is refused") {
   auto const manifest = folder.path() / "raytrain_dataset.json";
   auto const data = Dataset::from_columns({Column::of_texts("city", {"Oslo", "Rome", std::nullopt})});
   (void)materialize(folder.path(), data);
-  auto const text = [&] {
-    std::ifstream file{manifest};
-    return std::string{std::istreambuf_iterator<char>{file}, {}};
-  }();
+  auto const text = read_text(manifest);
   auto const with = [&](std::string_view was, std::string_view is) {
     auto changed = text;
     changed.replace(changed.find(was), was.size(), is);
-    write(manifest, changed);
+    write_text(manifest, changed);
     return thrown_error(Errc::invalid_data, [&] { (void)open_dataset(folder.path()); });
   };
   check_contains(with("\"rows\": 3", "\"rows\": 4"), "column 'city' has 3 rows in place of 4");
@@ -516,7 +502,7 @@ TEST_CASE("a folder that was damaged is refused") {
   check_contains(with("\"rows\"", "\"raws\""), "field 'rows' is missing");
   check_contains(with("int32", "int64"), "column 'city' has another type or row shape");
   check_contains(with("column_0.npy", "column_1.npy"), "column 'city' is not there: 'column_1.npy'");
-  write(manifest, text);
+  write_text(manifest, text);
   auto const column = folder.path() / "column_0.npy";
   auto const bytes = fs::file_size(column);
   {

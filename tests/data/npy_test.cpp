@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <random>
@@ -26,7 +25,10 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
+#include "gzip_file.hpp"
+#include "hex_digits.hpp"
 
 namespace {
 
@@ -35,33 +37,6 @@ using raytrain::testing::check_contains;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
 namespace fs = std::filesystem;
-
-auto write(fs::path const& path, std::string_view content) -> fs::path {
-  std::ofstream file{path, std::ios::binary};
-  file << content;
-  REQUIRE(file.good());
-  return path;
-}
-
-auto write_gzip(fs::path const& path, std::string_view content) -> fs::path {
-  auto* const file = ::gzopen(path.c_str(), "wb");
-  REQUIRE(::gzwrite(file, content.data(), static_cast<unsigned>(content.size())) == static_cast<int>(content.size()));
-  REQUIRE(::gzclose(file) == Z_OK);
-  return path;
-}
-
-auto content_of(fs::path const& path) -> std::string {
-  std::ifstream file{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{file}, {}};
-}
-
-auto from_hex(std::string_view digits) -> std::string {
-  std::string bytes;
-  for (std::size_t i = 0; i < digits.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(std::string{digits.substr(i, 2)}, nullptr, 16));
-  }
-  return bytes;
-}
 
 /// A file as NumPy 2.4 writes it, of the dictionary and the data in hexadecimal digits that this program prints:
 ///
@@ -88,7 +63,7 @@ auto values(Dataset const& data) -> std::vector<T> {
 }
 
 /// np.array([[1.5, -2], [3, 4], [5, 6]], '<f4')
-auto three_rows() -> std::string {
+auto npy_of_three_rows() -> std::string {
   return npy(1, dictionary_of("<f4", "(3, 2)"), "0000c03f000000c000004040000080400000a0400000c040");
 }
 
@@ -96,8 +71,8 @@ auto three_rows() -> std::string {
 
 TEST_CASE("arrays that NumPy has written have its values, in all versions, orders of bytes and of dimensions") {
   TemporaryFolder const folder;
-  auto const read = [&](std::string_view content) { return read_npy(write(folder.path() / "x.npy", content)); };
-  auto const floats = read(three_rows());
+  auto const read = [&](std::string_view content) { return read_npy(write_text(folder.path() / "x.npy", content)); };
+  auto const floats = read(npy_of_three_rows());
   CHECK(floats.rows() == 3);
   CHECK(floats.column("data").row_shape() == RowShape{2});
   CHECK(values<float>(floats) == std::vector<float>{1.5F, -2, 3, 4, 5, 6});
@@ -125,49 +100,49 @@ TEST_CASE("a column is written as NumPy does it, byte by byte") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "x.npy";
   write_npy({"x", std::vector<float>{1.5F, -2, 3, 4, 5, 6}, {2}}, path);
-  CHECK(content_of(path) == three_rows());
+  CHECK(read_text(path) == npy_of_three_rows());
   write_npy({"x", std::vector<std::uint8_t>{1, 0}}, path);
-  CHECK(content_of(path) == npy(1, dictionary_of("|u1", "(2,)"), "0100"));
+  CHECK(read_text(path) == npy(1, dictionary_of("|u1", "(2,)"), "0100"));
 }
 
 TEST_CASE("an array has the name that it is given, and those of several files are one") {
   TemporaryFolder const folder;
-  for (auto const* const name : {"a.npy", "b.npy"}) write(folder.path() / name, three_rows());
+  for (auto const* const name : {"a.npy", "b.npy"}) write_text(folder.path() / name, npy_of_three_rows());
   auto const data = read_npy(folder.path() / "*.npy", {.column = "x"});
   CHECK(data.column_names() == std::vector<std::string>{"x"});
   CHECK(data.rows() == 6);
   CHECK(data.column("x").as<float>()[11] == 6);
-  auto const other = write(folder.path() / "c.npy", npy(1, dictionary_of("<f4", "(1, 3)"), std::string(24, '0')));
+  auto const other = write_text(folder.path() / "c.npy", npy(1, dictionary_of("<f4", "(1, 3)"), std::string(24, '0')));
   check_contains(thrown_error([&] { return read_npy(folder.path()); }),
                  "file '" + other.string() + "' has other columns than file '" + (folder.path() / "a.npy").string());
 }
 
 TEST_CASE("a mapped array has the rows that a read one has, and keeps them when the file is removed") {
   TemporaryFolder const folder;
-  auto const path = write(folder.path() / "x.npy", three_rows());
+  auto const path = write_text(folder.path() / "x.npy", npy_of_three_rows());
   auto const mapped = map_npy(path, {.column = "data"});
   CHECK(mapped.digest() == read_npy(path).digest());
   fs::remove(path);
   CHECK(values<float>(mapped) == std::vector<float>{1.5F, -2, 3, 4, 5, 6});
   // np.asfortranarray(np.array([[7], [8]], '<i4')), whose order is both
   auto const fortran = npy(1, dictionary_of("<i4", "(2, 1)", "True"), "0700000008000000");
-  CHECK(values<std::int32_t>(map_npy(write(path, fortran))) == std::vector<std::int32_t>{7, 8});
-  CHECK(map_npy(write(path, npy(1, dictionary_of("<u8", "(0, 3)"), ""))).rows() == 0);
+  CHECK(values<std::int32_t>(map_npy(write_text(path, fortran))) == std::vector<std::int32_t>{7, 8});
+  CHECK(map_npy(write_text(path, npy(1, dictionary_of("<u8", "(0, 3)"), ""))).rows() == 0);
 }
 
 TEST_CASE("an array that is not in its file as a column has it is read and not mapped, and the message says why") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "x.npy";
   auto const refused = [&](std::string const& content) {
-    write(path, content);
+    write_text(path, content);
     auto const text = thrown_error([&] { return map_npy(path); });
     check_contains(text, "invalid_data: map NumPy file");
     return text;
   };
   check_contains(refused(npy(1, dictionary_of(">i2", "(2,)"), "00000001")), "another byte order");
   check_contains(refused(npy(1, dictionary_of("<i2", "(2, 2)", "True"), "0000000100020003")), "in Fortran's order");
-  check_contains(refused(three_rows().substr(0, 140)), "it is cut short");
-  check_contains(refused(three_rows() + "x"), "something follows the data");
+  check_contains(refused(npy_of_three_rows().substr(0, 140)), "it is cut short");
+  check_contains(refused(npy_of_three_rows() + "x"), "something follows the data");
   auto const dictionary = dictionary_of("<f4", "(1,)");
   auto const unaligned = npy(1, dictionary, "0000c03f");
   auto shorter = unaligned;
@@ -175,7 +150,7 @@ TEST_CASE("an array that is not in its file as a column has it is read and not m
   shorter[8] = static_cast<char>(shorter[8] - 1);
   check_contains(refused(shorter), "where they are not aligned");
   CHECK(values<float>(read_npy(path)) == std::vector<float>{1.5F});
-  write_gzip(path, three_rows());
+  write_gzip(path, npy_of_three_rows());
   check_contains(thrown_error([&] { return map_npy(path); }), "it is compressed; read it by read_npy");
   check_contains(thrown_error([&] { return map_npy(folder.path() / "y.npy"); }), "not_found");
 }
@@ -202,7 +177,7 @@ TEST_CASE("random arrays are read as they were written, compressed and in Fortra
       CHECK(std::ranges::equal(again.column("data").bytes(), bytes));
     };
     check_same(path);
-    auto content = content_of(path);
+    auto content = read_text(path);
     check_same(write_gzip(folder.path() / "x.npy.gz", content));
 
     // The same array with its dimensions the other way round, of which each value is found by its numbers.
@@ -224,30 +199,30 @@ TEST_CASE("random arrays are read as they were written, compressed and in Fortra
     }
     content.replace(content.find("False"), 5, "True ");
     content.replace(content.size() - bytes.size(), bytes.size(), text_of(turned));
-    check_same(write(folder.path() / "fortran.npy", content));
+    check_same(write_text(folder.path() / "fortran.npy", content));
   }
 }
 
 TEST_CASE("a file that is cut off at any byte, or longer, is refused with its name, and compressed, too") {
   TemporaryFolder const folder;
-  auto const whole = three_rows();
+  auto const whole = npy_of_three_rows();
   auto const path = folder.path() / "x.npy";
   auto const refused = [&] { return thrown_error([&] { return read_npy(path); }); };
   for (std::size_t length = 0; length < whole.size(); ++length) {
-    write(path, whole.substr(0, length));
+    write_text(path, whole.substr(0, length));
     check_contains(refused(), "invalid_data: read NumPy file '" + path.string() + "'");
     write_gzip(path, whole.substr(0, length));
     check_contains(refused(), "invalid_data: read NumPy file '" + path.string() + "'");
   }
-  write(path, whole.substr(0, 151));
+  write_text(path, whole.substr(0, 151));
   check_contains(refused(),
                  "its header promises 3 x 2 of float32, 152 bytes in all, and it holds 151; it is cut short");
-  write(path, whole + "x");
+  write_text(path, whole + "x");
   check_contains(refused(), "152 bytes in all, and it holds 153; something follows the data");
   write_gzip(path, whole + "x");
   check_contains(refused(), "152 bytes in all, and it holds 153 once inflated; something follows the data");
   // A header that promises a terabyte takes no memory for it.
-  write(path, npy(1, dictionary_of("<f4", "(1000000000000, 2)"), "00"));
+  write_text(path, npy(1, dictionary_of("<f4", "(1000000000000, 2)"), "00"));
   check_contains(refused(), "promises 1000000000000 x 2 of float32, 8000000000128 bytes in all, and it holds 129");
   write_gzip(path, npy(1, dictionary_of("<f4", "(1000000000000, 2)"), "00"));
   check_contains(refused(), "and it holds 129 once inflated; it is cut short");
@@ -256,7 +231,7 @@ TEST_CASE("a file that is cut off at any byte, or longer, is refused with its na
 TEST_CASE("what is no array of numbers is refused, and the message says what to do") {
   TemporaryFolder const folder;
   auto const refused = [&](std::string_view content) {
-    return thrown_error([&] { return read_npy(write(folder.path() / "x.npy", content)); });
+    return thrown_error([&] { return read_npy(write_text(folder.path() / "x.npy", content)); });
   };
   auto const refused_header = [&](std::string const& dictionary) { return refused(npy(1, dictionary, "")); };
   check_contains(refused("PK\x03\x04 an archive"), "it does not begin with \\x93NUMPY; name a file that numpy.save");
@@ -279,7 +254,7 @@ TEST_CASE("what is no array of numbers is refused, and the message says what to 
 TEST_CASE("a header is a dictionary of three names, and nothing else that Python can read") {
   TemporaryFolder const folder;
   auto const wrong = [&](std::string const& dictionary, char const* problem) {
-    auto const path = write(folder.path() / "x.npy", npy(1, dictionary, ""));
+    auto const path = write_text(folder.path() / "x.npy", npy(1, dictionary, ""));
     check_contains(thrown_error([&] { return read_npy(path); }), std::string{"its header is wrong: "} + problem);
   };
   wrong("", "a { is missing");
@@ -302,7 +277,7 @@ TEST_CASE("a header is a dictionary of three names, and nothing else that Python
   }
   // What Python's repr could write as well.
   auto const path =
-      write(folder.path() / "x.npy", npy(1, "{ \"shape\" : ( 0 , ),'fortran_order':False, 'descr':'|i1'}", ""));
+      write_text(folder.path() / "x.npy", npy(1, "{ \"shape\" : ( 0 , ),'fortran_order':False, 'descr':'|i1'}", ""));
   CHECK(read_npy(path).column("data").type() == ElementType::int8);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/data/batch.hpp>
 #include <raytrain/data/dataset.hpp>
 
 using Rows = std::vector<std::uint64_t>;
@@ -16,4 +17,17 @@ using Rows = std::vector<std::uint64_t>;
   std::vector<std::int64_t> values(rows);
   std::iota(values.begin(), values.end(), 0);
   return raytrain::Dataset::from_columns({{"number", std::move(values)}});
+}
+
+/// Their numbers.
+[[nodiscard]] inline auto numbers_of(raytrain::Dataset const& dataset) -> std::vector<std::int64_t> {
+  auto const values = dataset.column("number").as<std::int64_t>();
+  return {values.begin(), values.end()};
+}
+
+/// Where the rows of a batch lie in the dataset.
+[[nodiscard]] inline auto rows_of(raytrain::Batch const& batch) -> Rows {
+  Rows rows;
+  for (std::size_t i = 0; i < batch.size(); ++i) rows.push_back(batch.row(i));
+  return rows;
 }

@@ -27,11 +27,11 @@ using raytrain::PrefetchOptions;
 
 namespace {
 
-using Numbers = OrderedPrefetch<std::size_t>;
+using PrefetchedNumbers = OrderedPrefetch<std::size_t>;
 
 /// Threads that need no set-up.
-auto made_by(Numbers::Make make) -> std::function<void(Numbers::Run const&)> {
-  return [make = std::move(make)](Numbers::Run const& run) { run(make); };
+auto made_by(PrefetchedNumbers::Make make) -> std::function<void(PrefetchedNumbers::Run const&)> {
+  return [make = std::move(make)](PrefetchedNumbers::Run const& run) { run(make); };
 }
 
 }  // namespace
@@ -40,11 +40,12 @@ TEST_CASE("values come in order, each is made once, whichever thread is the fast
   for (int const threads : {1, 2, 5}) {
     for (int const factor : {1, 3}) {
       std::vector<std::atomic<int>> made(200);
-      Numbers prefetch{made.size(), {.threads = threads, .prefetch_factor = factor}, made_by([&](std::size_t index) {
-                         ++made[index];
-                         if (index % 3 == 0) std::this_thread::yield();
-                         return index * index;
-                       })};
+      PrefetchedNumbers prefetch{
+          made.size(), {.threads = threads, .prefetch_factor = factor}, made_by([&](std::size_t index) {
+            ++made[index];
+            if (index % 3 == 0) std::this_thread::yield();
+            return index * index;
+          })};
       for (std::size_t i = 0; i < made.size(); ++i) REQUIRE(prefetch.take() == i * i);
       CHECK(std::ranges::all_of(made, [](auto const& count) { return count == 1; }));
     }
@@ -58,13 +59,13 @@ TEST_CASE("so many values are made ahead of the one that is taken, and no more")
   std::size_t begun = 0;
   std::size_t taken = 0;
   std::size_t most_ahead = 0;
-  Numbers prefetch{50, {.threads = 3, .prefetch_factor = 2}, made_by([&](std::size_t index) {
-                     std::lock_guard const lock{mutex};
-                     most_ahead = std::max(most_ahead, index + 1 - taken);
-                     ++begun;
-                     changed.notify_all();
-                     return index;
-                   })};
+  PrefetchedNumbers prefetch{50, {.threads = 3, .prefetch_factor = 2}, made_by([&](std::size_t index) {
+                               std::lock_guard const lock{mutex};
+                               most_ahead = std::max(most_ahead, index + 1 - taken);
+                               ++begun;
+                               changed.notify_all();
+                               return index;
+                             })};
   for (std::size_t i = 0; i < 50; ++i) {
     std::unique_lock lock{mutex};
     changed.wait(lock, [&] { return begun == std::min(i + ahead, std::size_t{50}); });  // without another take
@@ -77,21 +78,21 @@ TEST_CASE("so many values are made ahead of the one that is taken, and no more")
 
 TEST_CASE("threads make values at the same time") {
   std::barrier all_here{3};
-  Numbers prefetch{6, {.threads = 3, .prefetch_factor = 1}, made_by([&](std::size_t index) {
-                     all_here.arrive_and_wait();  // for ever, were it one after the other
-                     return index;
-                   })};
+  PrefetchedNumbers prefetch{6, {.threads = 3, .prefetch_factor = 1}, made_by([&](std::size_t index) {
+                               all_here.arrive_and_wait();  // for ever, were it one after the other
+                               return index;
+                             })};
   for (std::size_t i = 0; i < 6; ++i) CHECK(prefetch.take() == i);
 }
 
 TEST_CASE("what making a value throws comes at its turn, then always, and no later ones are begun") {
   std::atomic<std::size_t> made{0};
   {
-    Numbers prefetch{1000, {.threads = 1, .prefetch_factor = 100}, made_by([&](std::size_t index) {
-                       if (index == 5) throw std::runtime_error{"value 5"};
-                       ++made;
-                       return index;
-                     })};
+    PrefetchedNumbers prefetch{1000, {.threads = 1, .prefetch_factor = 100}, made_by([&](std::size_t index) {
+                                 if (index == 5) throw std::runtime_error{"value 5"};
+                                 ++made;
+                                 return index;
+                               })};
     for (std::size_t i = 0; i < 5; ++i) CHECK(prefetch.take() == i);
     CHECK_THROWS_WITH_AS((void)prefetch.take(), "value 5", std::runtime_error);
     CHECK_THROWS_WITH_AS((void)prefetch.take(), "value 5", std::runtime_error);
@@ -100,7 +101,8 @@ TEST_CASE("what making a value throws comes at its turn, then always, and no lat
 }
 
 TEST_CASE("a thread that cannot be set up is an error of the next value, not a wait for ever") {
-  Numbers prefetch{4, {.threads = 1}, [](Numbers::Run const&) { throw std::runtime_error{"no memory"}; }};
+  PrefetchedNumbers prefetch{
+      4, {.threads = 1}, [](PrefetchedNumbers::Run const&) { throw std::runtime_error{"no memory"}; }};
   CHECK_THROWS_WITH_AS((void)prefetch.take(), "no memory", std::runtime_error);
 }
 
@@ -108,13 +110,13 @@ TEST_CASE("a thread that cannot be set up is an error from then on, whatever oth
   std::atomic<int> threads = 0;
   std::promise<void> may_make;
   auto const made = may_make.get_future().share();
-  Numbers prefetch{8, {.threads = 2}, [&](Numbers::Run const& run) {
-                     if (threads++ == 0) throw std::runtime_error{"no memory"};
-                     run([&](std::size_t index) {
-                       made.wait();
-                       return index;
-                     });
-                   }};
+  PrefetchedNumbers prefetch{8, {.threads = 2}, [&](PrefetchedNumbers::Run const& run) {
+                               if (threads++ == 0) throw std::runtime_error{"no memory"};
+                               run([&](std::size_t index) {
+                                 made.wait();
+                                 return index;
+                               });
+                             }};
   CHECK_THROWS_WITH_AS((void)prefetch.take(), "no memory", std::runtime_error);
   may_make.set_value();
   for (int i = 0; i < 100; ++i) CHECK_THROWS_WITH_AS((void)prefetch.take(), "no memory", std::runtime_error);
@@ -163,7 +165,7 @@ TEST_CASE("values that can only be moved, and no more threads than values") {
 TEST_CASE("nothing to make needs no thread") {
   auto was_called = false;
   {
-    Numbers const prefetch{0, {.threads = 2}, [&](Numbers::Run const&) { was_called = true; }};
+    PrefetchedNumbers const prefetch{0, {.threads = 2}, [&](PrefetchedNumbers::Run const&) { was_called = true; }};
   }
   CHECK_FALSE(was_called);
 }

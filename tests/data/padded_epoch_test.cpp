@@ -30,15 +30,15 @@ using raytrain::testing::thrown_error;
 
 namespace {
 
-struct Step {
+struct PaddedStep {
   std::map<std::uint32_t, Rows> rows_of_shards;  ///< In their order.
   ShardPosition next;
 };
 
 /// An epoch as all workers see it; also checks that they agree on positions, and each shard has equally many rows.
 auto steps_of(Dataset const& dataset, std::uint32_t workers, std::uint32_t virtual_shards, BatchOptions const& options)
-    -> std::vector<Step> {
-  std::vector<Step> steps;
+    -> std::vector<PaddedStep> {
+  std::vector<PaddedStep> steps;
   for (std::uint32_t rank = 0; rank < workers; ++rank) {
     DatasetShard shard{
         dataset, {.rank = Rank{rank}, .world_size = WorldSize{workers}, .virtual_shards = virtual_shards, .seed = 3}};
@@ -63,7 +63,7 @@ auto steps_of(Dataset const& dataset, std::uint32_t workers, std::uint32_t virtu
 }
 
 /// One after the other, as one worker would take them.
-auto in_order(std::vector<Step> const& steps) -> Rows {
+auto in_order(std::vector<PaddedStep> const& steps) -> Rows {
   Rows all;
   for (auto const& step : steps) {
     for (auto const& [shard, rows] : step.rows_of_shards) all.insert(all.end(), rows.begin(), rows.end());

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -34,6 +33,7 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "comparison_count.hpp"
 #include "python_tables.hpp"
@@ -265,11 +265,7 @@ TEST_CASE("a file with a flipped bit in its rows is refused, or has the same row
   auto const path = folder.path() / "x.parquet";
   auto const table = random_table(random, 50);
   write_parquet(table, path);
-  std::string bytes;
-  {
-    std::ifstream file{path, std::ios::binary};
-    bytes.assign(std::istreambuf_iterator<char>{file}, {});
-  }
+  auto const bytes = read_text(path);
   // What follows the rows has no checksum: the schema, its length and four letters.
   std::uint32_t schema_bytes = 0;
   std::memcpy(&schema_bytes, bytes.data() + bytes.size() - 8, sizeof schema_bytes);
@@ -277,7 +273,7 @@ TEST_CASE("a file with a flipped bit in its rows is refused, or has the same row
     auto const place = random() % (bytes.size() - 8 - schema_bytes);
     auto damaged = bytes;
     damaged[place] = static_cast<char>(damaged[place] ^ (1 << random() % 8));
-    std::ofstream{path, std::ios::binary} << damaged;
+    write_text(path, damaged);
     CAPTURE(place);
     try {
       auto const read = read_parquet(path);
@@ -294,18 +290,14 @@ TEST_CASE("a file with any byte of its schema damaged is refused, or read") {
   std::vector<Column> columns;
   columns.emplace_back("lists", std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}, RowShape{2, 2});
   write_parquet(Dataset::from_columns(std::move(columns)), path);
-  std::string bytes;
-  {
-    std::ifstream file{path, std::ios::binary};
-    bytes.assign(std::istreambuf_iterator<char>{file}, {});
-  }
+  auto const bytes = read_text(path);
   std::uint32_t schema_bytes = 0;
   std::memcpy(&schema_bytes, bytes.data() + bytes.size() - 8, sizeof schema_bytes);
   int refused = 0;
   for (auto place = bytes.size() - 8 - schema_bytes; place < bytes.size(); ++place) {
     auto damaged = bytes;
     damaged[place] = static_cast<char>(damaged[place] + 2);
-    std::ofstream{path, std::ios::binary} << damaged;
+    write_text(path, damaged);
     CAPTURE(place);
     try {
       (void)read_parquet(path);

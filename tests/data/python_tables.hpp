@@ -23,6 +23,7 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "column_values.hpp"
 #include "same_rows.hpp"
 
 namespace raytrain::testing {
@@ -32,19 +33,6 @@ namespace raytrain::testing {
   auto const* const folder = std::getenv("RAYTRAIN_TEST_PARQUET");
   REQUIRE_MESSAGE(folder != nullptr, "start parquet_files.py, which starts this program");
   return std::filesystem::path{folder} / name;
-}
-
-template <class T>
-[[nodiscard]] auto values_of(Dataset const& data, std::string_view name) -> std::vector<T> {
-  auto const values = data.column(name).as<T>();
-  return {values.begin(), values.end()};
-}
-
-/// With -1 for each NaN, which equals nothing.
-[[nodiscard]] inline auto floats(Dataset const& data, std::string_view name) -> std::vector<float> {
-  auto all = values_of<float>(data, name);
-  for (auto& value : all) value = std::isnan(value) ? -1 : value;
-  return all;
 }
 
 [[nodiscard]] inline auto texts(Dataset const& data, std::string_view name) -> std::vector<std::string> {

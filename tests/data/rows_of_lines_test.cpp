@@ -28,8 +28,8 @@
 #include <raytrain/data/libsvm_options.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
-#include "../checkpoint/text_files.hpp"
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "same_rows.hpp"
 
@@ -40,8 +40,6 @@ using raytrain::testing::check_contains;
 using raytrain::testing::check_same_rows;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
-
-constexpr auto all_rows = std::numeric_limits<std::size_t>::max();
 
 /// The blocks of a file, whose pieces are of so many bytes, and what ended them.
 template <class Table, class Options>
@@ -70,6 +68,7 @@ auto blocks_by(int threads, std::filesystem::path const& path, Options const& op
 template <class Table, class Options>
 auto check_threads(std::filesystem::path const& path, Options const& options, std::mt19937_64& random,
                    bool in_blocks = true) -> std::string {
+  constexpr auto all_rows = std::numeric_limits<std::size_t>::max();
   auto const whole = [&](int threads) -> std::pair<std::optional<Dataset>, std::string> {
     try {
       Table table{options};

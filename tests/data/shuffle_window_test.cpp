@@ -43,7 +43,7 @@ struct Step {
 };
 
 /// The values of the rows, as a program sees them.
-auto values_of(Batch const& batch) -> Rows {
+auto rows_seen(Batch const& batch) -> Rows {
   std::vector<std::int64_t> values(batch.size());
   batch.gather<std::int64_t>("number", values);
   for (std::size_t i = 0; i < batch.size(); ++i) CHECK(std::cmp_equal(values[i], batch.row(i)));
@@ -63,7 +63,7 @@ auto steps_of(Dataset const& dataset, Team const& team, BatchOptions const& opti
     for (auto const& batch : shard.batches(options)) {
       parts.resize(std::max(parts.size(), step + 1));
       nexts.resize(parts.size());
-      auto const rows = values_of(batch);
+      auto const rows = rows_seen(batch);
       if (batch.is_padding()) {
         CHECK(parts[step].at(batch.turn().shard) == rows);
       } else {
@@ -207,7 +207,7 @@ TEST_CASE(
     DatasetShard shard{dataset, {}};
     BatchOptions const options{.batch_size = 16, .shuffle_window = window};
     std::vector<Rows> expected;
-    for (auto const& batch : shard.batches(options)) expected.push_back(values_of(batch));
+    for (auto const& batch : shard.batches(options)) expected.push_back(rows_seen(batch));
     auto const range = shard.batches(options);
     for (int pass = 0; pass < 2; ++pass) {
       std::vector<std::size_t> indices(range.size());
@@ -242,7 +242,7 @@ TEST_CASE("batches keep their rows when their range's windows have moved on") {
   auto const range = shard.batches({.batch_size = 30, .shuffle_window = 50});
   std::vector<Batch> batches;
   for (auto const& batch : range) batches.push_back(batch);
-  for (std::size_t i = 0; i < batches.size(); ++i) CHECK(values_of(batches[i]) == values_of(range[i]));
+  for (std::size_t i = 0; i < batches.size(); ++i) CHECK(rows_seen(batches[i]) == rows_seen(range[i]));
 }
 
 TEST_CASE("in a pass over an epoch each window is computed once, by one worker and by several in step") {

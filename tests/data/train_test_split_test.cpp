@@ -9,7 +9,6 @@
 #include <map>
 #include <random>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/thrown_error.hpp"
+#include "column_values.hpp"
 #include "numbered_rows.hpp"
 
 using raytrain::Dataset;
@@ -26,13 +26,9 @@ using raytrain::train_test_split;
 using raytrain::testing::check_contains;
 using raytrain::testing::random_seed;
 using raytrain::testing::thrown_error;
+using raytrain::testing::values_of;
 
 namespace {
-
-auto values_of(Dataset const& dataset, std::string const& column) -> std::vector<std::int64_t> {
-  auto const values = dataset.column(column).as<std::int64_t>();
-  return {values.begin(), values.end()};
-}
 
 /// Numbered rows of classes of random sizes.
 auto with_classes(std::mt19937_64& random, std::size_t rows) -> Dataset {
@@ -44,14 +40,14 @@ auto with_classes(std::mt19937_64& random, std::size_t rows) -> Dataset {
 
 auto sizes_of(Dataset const& dataset) -> std::map<std::int64_t, std::size_t> {
   std::map<std::int64_t, std::size_t> sizes;
-  for (auto const value : values_of(dataset, "class")) ++sizes[value];
+  for (auto const value : values_of<std::int64_t>(dataset, "class")) ++sizes[value];
   return sizes;
 }
 
 void check_each_row_once(Dataset const& dataset, std::pair<Dataset, Dataset> const& parts) {
-  auto rows = values_of(parts.first.union_with(parts.second), "number");
+  auto rows = values_of<std::int64_t>(parts.first.union_with(parts.second), "number");
   std::ranges::sort(rows);
-  CHECK(rows == values_of(dataset, "number"));
+  CHECK(rows == values_of<std::int64_t>(dataset, "number"));
 }
 
 }  // namespace
@@ -63,15 +59,17 @@ TEST_CASE("a fraction of the rows is held out, by random, and the same ones for 
   CHECK(train.rows() == 398);
   CHECK(test.rows() == 171);
   check_each_row_once(dataset, {train, test});
-  CHECK_FALSE(std::ranges::is_sorted(values_of(test, "number")));
-  CHECK(values_of(train_test_split(dataset, 0.3, {.seed = seed}).second, "number") == values_of(test, "number"));
-  CHECK(values_of(train_test_split(dataset, 0.3, {.seed = seed + 1}).second, "number") != values_of(test, "number"));
+  CHECK_FALSE(std::ranges::is_sorted(values_of<std::int64_t>(test, "number")));
+  CHECK(values_of<std::int64_t>(train_test_split(dataset, 0.3, {.seed = seed}).second, "number") ==
+        values_of<std::int64_t>(test, "number"));
+  CHECK(values_of<std::int64_t>(train_test_split(dataset, 0.3, {.seed = seed + 1}).second, "number") !=
+        values_of<std::int64_t>(test, "number"));
 }
 
 TEST_CASE("without a shuffle the last rows are held out, and none is copied") {
   auto const dataset = numbered(10);
   auto const [train, test] = train_test_split(dataset, 0.2, {.shuffle = false});
-  CHECK(values_of(test, "number") == std::vector<std::int64_t>{8, 9});
+  CHECK(values_of<std::int64_t>(test, "number") == std::vector<std::int64_t>{8, 9});
   CHECK(train.column("number").bytes().data() == dataset.column("number").bytes().data());
 }
 
@@ -97,7 +95,7 @@ TEST_CASE("stratified parts are shuffled, each class by each seed in another way
   std::fill_n(classes.begin(), 20, 1);
   auto const dataset = numbered(100).add_column({"class", std::move(classes)});
   auto const held_out = [&](raytrain::SplitOptions const& options) {
-    return values_of(train_test_split(dataset, 0.1, options).second, "number");
+    return values_of<std::int64_t>(train_test_split(dataset, 0.1, options).second, "number");
   };
   CHECK(held_out({.shuffle = false, .stratify = "class"}) ==
         std::vector<std::int64_t>{18, 19, 92, 93, 94, 95, 96, 97, 98, 99});
@@ -133,7 +131,7 @@ TEST_CASE("groups are held out by random, or the last ones without a shuffle") {
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i] = 50 - static_cast<std::int64_t>(i / 10);
   auto const dataset = numbered(100).add_column({"class", std::move(groups)});
   auto const held_out = [&](raytrain::SplitOptions const& options) {
-    return values_of(train_test_split(dataset, 0.3, options).second, "number");
+    return values_of<std::int64_t>(train_test_split(dataset, 0.3, options).second, "number");
   };
   auto const last = held_out({.shuffle = false, .group = "class"});
   CHECK(last.size() == 30);
@@ -174,7 +172,7 @@ TEST_CASE("of classes with equal rests, those that give a row to the test are ot
   std::set<std::int64_t> seen;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     auto const test = train_test_split(dataset, 0.3, {.seed = seed, .stratify = "class"}).second;
-    for (auto const value : values_of(test, "class")) seen.insert(value);
+    for (auto const value : values_of<std::int64_t>(test, "class")) seen.insert(value);
   }
   CHECK(seen.size() == 10);
 }

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -21,7 +20,9 @@
 #include <raytrain/data/npy.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
+#include "gzip_file.hpp"
 
 namespace {
 
@@ -47,15 +48,7 @@ auto lines_of(std::string_view text) -> std::size_t {
 auto write_zstd(fs::path const& path, std::string const& content) -> fs::path {
   std::string packed(::ZSTD_compressBound(content.size()), '\0');
   packed.resize(::ZSTD_compress(packed.data(), packed.size(), content.data(), content.size(), 1));
-  std::ofstream{path, std::ios::binary} << packed;
-  return path;
-}
-
-auto write_gzip(fs::path const& path, std::string const& content) -> fs::path {
-  auto* const file = ::gzopen(path.c_str(), "wb9");
-  REQUIRE(::gzwrite(file, content.data(), static_cast<unsigned>(content.size())) > 0);
-  REQUIRE(::gzclose(file) == Z_OK);
-  return path;
+  return write_text(path, packed);
 }
 
 }  // namespace
@@ -91,8 +84,7 @@ TEST_CASE("a small file that unpacks to a very large array is refused, unless Nu
   TemporaryFolder const folder;
   constexpr std::size_t rows = (std::size_t{64} << 20U) + 1;
   write_npy({"data", std::vector<std::uint8_t>(rows)}, folder.path() / "x.npy");
-  std::ifstream file{folder.path() / "x.npy", std::ios::binary};
-  std::string const npy{std::istreambuf_iterator<char>{file}, {}};
+  auto const npy = read_text(folder.path() / "x.npy");
   for (auto const& path : {write_zstd(folder.path() / "x.npy.zst", npy), write_gzip(folder.path() / "x.npy.gz", npy)}) {
     auto const error = thrown_error([&] { return read_npy(path); });
     check_contains(error, "unpack to more than 64 MiB and 200 times as much");
@@ -102,14 +94,14 @@ TEST_CASE("a small file that unpacks to a very large array is refused, unless Nu
   std::string const idx = std::string{"\0\0\x08\x01\x04\0\0\x01", 8} + std::string(rows, '\0');
   auto const path = write_zstd(folder.path() / "x.idx.zst", idx);
   check_contains(thrown_error([&] { return read_idx(path); }), "to fill the memory; if you trust it, unpack it");
-  std::ofstream{folder.path() / "x.idx", std::ios::binary} << idx;
+  write_text(folder.path() / "x.idx", idx);
   CHECK(read_idx(folder.path() / "x.idx").rows() == rows);
 }
 
 TEST_CASE("a small file of the same text, not compressed, and one that unpacks to little are read") {
   TemporaryFolder const folder;
   auto const csv = repeated(std::string(500, 'a') + '\n');
-  std::ofstream{folder.path() / "x.csv", std::ios::binary} << csv;
+  write_text(folder.path() / "x.csv", csv);
   CHECK(read_csv(folder.path() / "x.csv", {.max_unpack_ratio = 1}).rows() == lines_of(csv) - 1);
   auto const small = csv.substr(0, std::size_t{1} << 20U);
   CHECK(read_csv(write_zstd(folder.path() / "x.csv.zst", small), {.max_unpack_ratio = 1}).rows() == lines_of(small));

@@ -11,12 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <optional>
 #include <random>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -33,6 +31,7 @@
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 
 namespace {
@@ -41,22 +40,12 @@ using namespace raytrain;
 using raytrain::testing::check_contains;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
-
-auto content_of(std::filesystem::path const& path) -> std::string {
-  std::ifstream file{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{file}, {}};
-}
+using Names = std::vector<std::string>;
 
 auto written(Dataset const& dataset) -> std::string {
   TemporaryFolder const folder;
   write_csv(dataset, folder.path() / "table.csv");
-  return content_of(folder.path() / "table.csv");
-}
-
-auto entries_of(std::filesystem::path const& folder) -> std::set<std::string> {
-  std::set<std::string> names;
-  for (auto const& entry : std::filesystem::directory_iterator{folder}) names.insert(entry.path().filename().string());
-  return names;
+  return read_text(folder.path() / "table.csv");
 }
 
 /// Values of any bits, some of them as people write numbers.
@@ -86,7 +75,7 @@ auto random_texts(std::size_t rows, std::mt19937_64& random) -> std::vector<std:
   return texts;
 }
 
-auto random_booleans(std::size_t rows, std::mt19937_64& random) -> std::vector<std::uint8_t> {
+auto random_bits(std::size_t rows, std::mt19937_64& random) -> std::vector<std::uint8_t> {
   std::vector<std::uint8_t> values(rows);
   for (auto& value : values) value = static_cast<std::uint8_t>(random() % 2);
   return values;
@@ -163,7 +152,7 @@ TEST_CASE("random tables are read as they were written, bit by bit") {
         case CsvType::float32: columns.push_back(random_column<float, std::uint32_t>(name, rows, random)); break;
         case CsvType::float64: columns.push_back(random_column<double, std::uint64_t>(name, rows, random)); break;
         case CsvType::int32: columns.push_back(random_column<std::int32_t, std::uint32_t>(name, rows, random)); break;
-        case CsvType::boolean: columns.push_back({name, random_booleans(rows, random)}); break;
+        case CsvType::boolean: columns.push_back({name, random_bits(rows, random)}); break;
         case CsvType::int64: columns.push_back(random_column<std::int64_t, std::uint64_t>(name, rows, random)); break;
         case CsvType::text: columns.push_back(Column::of_texts(name, random_texts(rows, random))); break;
       }
@@ -176,7 +165,7 @@ TEST_CASE("random tables are read as they were written, bit by bit") {
     for (std::size_t i = 0; i < dataset.columns().size(); ++i)
       check_same_values(dataset.columns()[i], again.columns()[i]);
   }
-  CHECK(entries_of(folder.path()) == std::set<std::string>{"table.csv"});
+  CHECK(names_below(folder.path()) == Names{"table.csv"});
 }
 
 TEST_CASE("a file is replaced as a whole, also behind a symbolic link, and stays as it is when writing fails") {
@@ -187,7 +176,7 @@ TEST_CASE("a file is replaced as a whole, also behind a symbolic link, and stays
   write_csv(Dataset::from_columns({{"x", std::vector<float>{1}}}), path);
   write_csv(Dataset::from_columns({{"y", std::vector<float>{2}}}), link);
   CHECK(std::filesystem::is_symlink(link));
-  CHECK(content_of(path) == "y\n2\n");
+  CHECK(read_text(path) == "y\n2\n");
 
   ::rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -202,8 +191,8 @@ TEST_CASE("a file is replaced as a whole, also behind a symbolic link, and stays
   std::signal(SIGXFSZ, handler);
   CHECK(error == "io: write CSV file '" + path.string() +
                      "': File too large; look at the folder: whether it is there, its permissions and its free space");
-  CHECK(content_of(path) == "y\n2\n");
-  CHECK(entries_of(folder.path()) == std::set<std::string>{"link.csv", "table.csv"});
+  CHECK(read_text(path) == "y\n2\n");
+  CHECK(names_below(folder.path()) == Names{"link.csv", "table.csv"});
 }
 
 TEST_CASE("a symbolic link stays one, and its file is made where it is not there") {
@@ -214,9 +203,9 @@ TEST_CASE("a symbolic link stays one, and its file is made where it is not there
   std::filesystem::create_symlink("data/latest.csv", link);
   std::filesystem::create_symlink(path, folder.path() / "data" / "latest.csv");
   write_csv(Dataset::from_columns({{"x", std::vector<float>{1}}}), link);
-  CHECK(content_of(path) == "x\n1\n");
+  CHECK(read_text(path) == "x\n1\n");
   CHECK(std::filesystem::is_symlink(link));
-  CHECK(entries_of(folder.path() / "data") == std::set<std::string>{"latest.csv", "table.csv"});
+  CHECK(names_below(folder.path() / "data") == Names{"latest.csv", "table.csv"});
 
   std::filesystem::remove(path);
   std::filesystem::create_symlink("../link.csv", path);
@@ -227,7 +216,7 @@ TEST_CASE("a symbolic link stays one, and its file is made where it is not there
   CHECK(error == "io: write CSV file '" + link.string() +
                      "': Too many levels of symbolic links; look where the links lead, or name the file itself");
   CHECK(std::filesystem::is_symlink(link));
-  CHECK(entries_of(folder.path()) == std::set<std::string>{"data", "link.csv"});
+  CHECK(names_below(folder.path()) == Names{"data", "link.csv"});
 }
 
 TEST_CASE("what is no table, and what is no file, is refused, and nothing is left behind") {
@@ -251,7 +240,7 @@ TEST_CASE("what is no table, and what is no file, is refused, and nothing is lef
   CHECK(refused(one, elsewhere) == "io: write CSV file '" + elsewhere.string() +
                                        "': No such file or directory; look at the folder: whether it is there, its "
                                        "permissions and its free space");
-  CHECK(entries_of(folder.path()).empty());
+  CHECK(names_below(folder.path()).empty());
 }
 
 }  // namespace
@@ -285,13 +274,13 @@ TEST_CASE("blocks become one file, whose columns are the first one's") {
   auto const one = Dataset::from_columns({{"x", std::vector{1.5F, 2.0F}}, Column::of_texts("t", {"a", std::nullopt})});
   auto const other = Dataset::from_columns({{"x", std::vector{3.0F}}, Column::of_texts("t", {"b"})});
   write_csv(blocks({one, one.head(0), other}), path);
-  CHECK(content_of(path) == "x,t\n1.5,a\n2,\n3,b\n");
+  CHECK(read_text(path) == "x,t\n1.5,a\n2,\n3,b\n");
   write_csv(csv_blocks(path, {}, 1).map("again", [](Dataset const& block) { return block.select_columns({"t"}); }),
             path);
-  CHECK(content_of(path) == "t\na\n\"\"\nb\n");
+  CHECK(read_text(path) == "t\na\n\"\"\nb\n");
   auto const refused = thrown_error([&] { write_csv(blocks({one, other.rename_columns({{"t", "s"}})}), path); });
   testing::check_contains(refused, "a block has other columns than the first one: 't' is missing, 's' is new");
   testing::check_contains(thrown_error([&] { write_csv(blocks({}), path); }), "invalid_data");
-  CHECK(content_of(path) == "t\na\n\"\"\nb\n");
-  CHECK(entries_of(folder.path()) == std::set<std::string>{"table.csv"});
+  CHECK(read_text(path) == "t\na\n\"\"\nb\n");
+  CHECK(names_below(folder.path()) == Names{"table.csv"});
 }

@@ -7,12 +7,13 @@
 
 #include <doctest/doctest.h>
 
-#include <raytrain/core/element_type.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/preprocess/any_preprocessor.hpp>
 #include <raytrain/preprocess/preprocessor.hpp>
 #include <raytrain/preprocess/preprocessor_json.hpp>
+
+#include "../data/column_values.hpp"
 
 namespace raytrain::testing {
 
@@ -23,13 +24,6 @@ using Texts = std::vector<std::optional<std::string>>;
   std::vector<std::string> texts;
   for (std::size_t row = 0; row < column.rows(); ++row) texts.emplace_back(column.text(row).value_or("(none)"));
   return texts;
-}
-
-/// The values of a column, which are of this type.
-template <Element T>
-[[nodiscard]] auto values_of(Dataset const& dataset, std::string const& column) -> std::vector<T> {
-  auto const values = dataset.column(column).as<T>();
-  return {values.begin(), values.end()};
 }
 
 /// After JSON it is fitted still, makes the same of the rows, and gives the same JSON.

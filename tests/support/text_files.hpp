@@ -10,9 +10,11 @@
 #include <system_error>
 #include <vector>
 
-inline void write_text(std::filesystem::path const& path, std::string_view text) {
+/// Makes the folder too, where it is not there. Returns the path.
+inline auto write_text(std::filesystem::path const& path, std::string_view text) -> std::filesystem::path {
   std::filesystem::create_directories(path.parent_path());
   std::ofstream{path, std::ios::binary} << text;
+  return path;
 }
 
 [[nodiscard]] inline auto read_text(std::filesystem::path const& path) -> std::string {
