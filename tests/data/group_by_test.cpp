@@ -46,7 +46,7 @@ auto number_of(std::vector<double> values, Aggregate what) -> double {
 }
 
 constexpr auto not_a_number = std::numeric_limits<double>::quiet_NaN();
-constexpr auto infinity = std::numeric_limits<double>::infinity();
+constexpr auto infinite = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -123,11 +123,11 @@ TEST_CASE(
 TEST_CASE("a deviation needs two values, and infinities are summed as they are") {
   CHECK(std::isnan(number_of({3}, Aggregate::std)));
   CHECK(number_of({3, 3, 3}, Aggregate::std) == 0);
-  CHECK(number_of({1, infinity, 2, infinity}, Aggregate::mean) == infinity);
-  CHECK(number_of({1, infinity, 2}, Aggregate::sum) == infinity);
-  CHECK(std::isnan(number_of({-infinity, infinity}, Aggregate::mean)));
-  CHECK(number_of({-infinity, infinity}, Aggregate::max) == infinity);
-  CHECK(number_of({-infinity, infinity}, Aggregate::min) == -infinity);
+  CHECK(number_of({1, infinite, 2, infinite}, Aggregate::mean) == infinite);
+  CHECK(number_of({1, infinite, 2}, Aggregate::sum) == infinite);
+  CHECK(std::isnan(number_of({-infinite, infinite}, Aggregate::mean)));
+  CHECK(number_of({-infinite, infinite}, Aggregate::max) == infinite);
+  CHECK(number_of({-infinite, infinite}, Aggregate::min) == -infinite);
 }
 
 TEST_CASE("integers are summed and compared exactly, and a sum that is too large is refused") {
@@ -210,7 +210,7 @@ TEST_CASE("different values are counted once, 0 and -0 as one, and NaN not at al
 TEST_CASE(
     "the largest absolute value is an int64 of integers, a float64 of others, and refused where that holds none") {
   CHECK(number_of({-3, not_a_number, 2}, Aggregate::abs_max) == 3);
-  CHECK(number_of({-infinity, 2}, Aggregate::abs_max) == infinity);
+  CHECK(number_of({-infinite, 2}, Aggregate::abs_max) == infinite);
   CHECK(std::isnan(number_of({not_a_number}, Aggregate::abs_max)));
   auto const of_integers = [](auto values) {
     return values_of<std::int64_t>(of_one_group(std::move(values), Aggregate::abs_max), "result").front();

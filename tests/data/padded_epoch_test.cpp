@@ -83,7 +83,7 @@ struct Order {
   std::optional<std::int64_t> window;
 };
 
-auto const orders = {Order{false, {}}, Order{true, {}}, Order{true, 4}};
+auto const all_orders = {Order{false, {}}, Order{true, {}}, Order{true, 4}};
 
 auto options_of(Order const& order, std::int64_t batch_size) -> BatchOptions {
   return {.batch_size = batch_size,
@@ -98,7 +98,7 @@ auto options_of(Order const& order, std::int64_t batch_size) -> BatchOptions {
 TEST_CASE("a padded epoch has every row, and of those at its begin fewer again than there are workers") {
   auto const seed = random_seed();
   std::mt19937_64 random{seed};
-  for (auto const& order : orders) {
+  for (auto const& order : all_orders) {
     for (int round = 0; round < 40; ++round) {
       auto const workers = static_cast<std::uint32_t>(1 + random() % 7);
       auto const dataset = numbered(workers + random() % 60);
@@ -127,7 +127,7 @@ TEST_CASE("ten rows that are not shuffled all come in each epoch of three worker
 TEST_CASE("from each position of a padded epoch any number of workers goes on, and every row comes") {
   auto const seed = random_seed();
   std::mt19937_64 random{seed};
-  for (auto const& order : orders) {
+  for (auto const& order : all_orders) {
     for (int round = 0; round < 20; ++round) {
       auto const before = static_cast<std::uint32_t>(1 + random() % 5);
       auto const after = static_cast<std::uint32_t>(1 + random() % 5);
@@ -156,7 +156,7 @@ TEST_CASE("from each position of a padded epoch any number of workers goes on, a
 }
 
 TEST_CASE("virtual shards of a padded epoch have the same rows with any number of workers") {
-  for (auto const& order : orders) {
+  for (auto const& order : all_orders) {
     auto const options = options_of(order, 3);
     auto const expected = steps_of(numbered(43), 5, 5, options);
     CHECK(in_order(expected) == padded(in_order(steps_of(numbered(43), 1, 0, options)), 5));
