@@ -18,6 +18,7 @@
 #include <raytrain/checkpoint/safetensors.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "stored_state.hpp"
 #include "torch_run.hpp"
@@ -88,15 +89,6 @@ auto same_state(torch::nn::Module const& one, torch::nn::Module const& other) ->
 void scramble(torch::nn::Module const& module) {
   torch::NoGradGuard const no_grad;
   for (auto const& tensor : state_of_all(module)) tensor.copy_(torch::rand_like(tensor, torch::kFloat));
-}
-
-auto read_text(std::filesystem::path const& path) -> std::string {
-  std::ifstream file{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{file}, {}};
-}
-
-void write_text(std::filesystem::path const& path, std::string_view text) {
-  std::ofstream{path, std::ios::binary} << text;
 }
 
 auto names_in(std::filesystem::path const& folder) -> std::string {

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include <sys/stat.h>
@@ -13,21 +12,13 @@
 #include <raytrain/core/bytes.hpp>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 
 using namespace raytrain;
 using raytrain::testing::check_contains;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
-
-namespace {
-
-auto text_in(std::filesystem::path const& file) -> std::string {
-  std::ifstream in{file, std::ios::binary};
-  return {std::istreambuf_iterator<char>{in}, {}};
-}
-
-}  // namespace
 
 TEST_CASE("a pipe in the place of a file to be written stays there, and the error says what it is") {
   TemporaryFolder const folder;
@@ -48,7 +39,7 @@ TEST_CASE("a file that is written by the name of a link to it has the bytes, and
   std::ofstream{file} << "old";
   std::filesystem::create_symlink("file", link);
   replace_whole_file(link, bytes_of("new"));
-  CHECK(text_in(file) == "new");
+  CHECK(read_text(file) == "new");
   CHECK(std::filesystem::is_symlink(link));
 }
 
@@ -57,5 +48,5 @@ TEST_CASE("a link to no file yet makes that file") {
   auto const link = folder.path() / "link";
   std::filesystem::create_symlink("file", link);
   replace_whole_file(link, bytes_of("new"));
-  CHECK(text_in(folder.path() / "file") == "new");
+  CHECK(read_text(folder.path() / "file") == "new");
 }

@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 
 using namespace raytrain::detail;
 using raytrain::testing::TemporaryFolder;
@@ -53,8 +54,7 @@ TEST_CASE("a command for some of the hosts reads a file with their lines alone, 
   HostFile const file{"alpha slots=2 max_slots=4\nbeta slots=2\ngamma slots=2\n"};
   auto const command = JobHosts{file.command()}.command_on({"gamma", "alpha"});
   REQUIRE(command.words.size() == 5);
-  std::ifstream lines{command.words[2]};
-  CHECK(std::string{std::istreambuf_iterator<char>{lines}, {}} == "alpha slots=2 max_slots=4\ngamma slots=2\n");
+  CHECK(read_text(command.words[2]) == "alpha slots=2 max_slots=4\ngamma slots=2\n");
   auto words = command.words;
   words[2] = file.path();
   CHECK(words == file.command());
@@ -69,8 +69,7 @@ TEST_CASE("a host has no more slots than it has what each process needs, and non
   CHECK(slots_in(hosts) == std::vector<std::optional<std::uint32_t>>{2, 3, 1, 2});
   CHECK(hosts.is_to_be_rewritten());
   auto const command = hosts.command_on({"alpha", "epsilon"});
-  std::ifstream lines{command.words[2]};
-  CHECK(std::string{std::istreambuf_iterator<char>{lines}, {}} == "alpha slots=2 \nepsilon:2 gpu=9\n");
+  CHECK(read_text(command.words[2]) == "alpha slots=2 \nepsilon:2 gpu=9\n");
 
   JobHosts const of_both{file.command(), {{"license", 2}, {"gpu", 0.1}}};
   CHECK(of_both.names() == Words{"beta", "delta", "epsilon"});
@@ -84,8 +83,7 @@ TEST_CASE("a line keeps what launchers read in it beside slots, and an amount th
   JobHosts const hosts{file.command(), {{"license", 1}}};
   CHECK(hosts.names() == Words{"alpha"});
   auto const command = hosts.command_on({"alpha"});
-  std::ifstream lines{command.words[2]};
-  CHECK(std::string{std::istreambuf_iterator<char>{lines}, {}} == "alpha slots=2 user=me port=22\n");
+  CHECK(read_text(command.words[2]) == "alpha slots=2 user=me port=22\n");
 }
 
 TEST_CASE("the hosts of a list have a slot for each time that they are named, or what is said") {

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <future>
 #include <iterator>
@@ -22,16 +21,12 @@
 
 #include "../support/function_queue.hpp"
 #include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
 
 using namespace raytrain;
 using raytrain::testing::TemporaryFolder;
 
 namespace {
-
-auto text_of(std::filesystem::path const& path) -> std::string {
-  std::ifstream file{path};
-  return {std::istreambuf_iterator<char>{file}, {}};
-}
 
 /// A supervisor whose launcher only keeps the host file that it is given, and exits.
 class Jobs {
@@ -64,7 +59,7 @@ class Jobs {
     what.begin.run_path = folder_.path().string();
     supervisor_->launch(std::move(what));
     end->promise.get_future().wait();
-    return text_of(folder_.path() / "seen.txt");
+    return read_text(folder_.path() / "seen.txt");
   }
 
  private:

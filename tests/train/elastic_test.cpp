@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -27,6 +26,7 @@
 
 #include <raytrain/testing/random_seed.hpp>
 
+#include "../support/text_files.hpp"
 #include "minimal_run.hpp"
 
 namespace {
@@ -315,8 +315,7 @@ TEST_CASE("callbacks and progress.jsonl tell of each change of the workers, and 
   CHECK(watch->changes[0].world_size == WorldSize{1});
   CHECK(watch->changes[0].failures.empty());
   CHECK(watch->starts == 3);
-  std::ifstream progress{result.path / "progress.jsonl"};
-  std::string const text{std::istreambuf_iterator<char>{progress}, {}};
+  auto const text = read_text(result.path / "progress.jsonl");
   contains(text, "{\"resized_attempt\": 1, \"world_size\": 2, \"training_iteration\": 1, \"lost_reports\": 0,");
   CHECK(text.find("failed_attempt") == std::string::npos);
   CHECK(Result::from_path(result.path).history.size() == all_epochs);

@@ -28,6 +28,7 @@
 #include <raytrain/checkpoint/run_record.hpp>
 
 #include "../support/child_process.hpp"
+#include "../support/text_files.hpp"
 #include "minimal_run.hpp"
 
 namespace {
@@ -500,8 +501,7 @@ TEST_CASE("what a program prints whose stdout was closed goes into no file of th
   });
   CHECK(outcome.exit_code == 0);
   for (std::string const name : {".lock", "run.json", "progress.jsonl"}) {
-    std::ifstream file{folder.path() / "r" / name};
-    std::string const text{std::istreambuf_iterator<char>{file}, {}};
+    auto const text = read_text(folder.path() / "r" / name);
     CAPTURE(name);
     CHECK(text.find("step 1") == std::string::npos);
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // RunConfig::metadata: what a program says of its run, for whoever looks at it later.
-#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "../support/text_files.hpp"
 #include "minimal_run.hpp"
 
 namespace {
@@ -25,11 +25,6 @@ class KeepMetadata : public Callback {
   void on_start(RunInfo const& info) override { told = info.metadata; }
   Metadata told;
 };
-
-auto content_of(std::filesystem::path const& file) -> std::string {
-  std::ifstream in{file};
-  return {std::istreambuf_iterator<char>{in}, {}};
-}
 
 }  // namespace
 
@@ -53,7 +48,7 @@ TEST_CASE("metadata is told to workers and callbacks, and kept in run.json, the 
   CHECK(seen == std::vector{metadata, metadata});
   CHECK(callback->told == metadata);
   CHECK(result.metadata == metadata);
-  CHECK(contains(content_of(result.path / "run.json"), "\"commit\": \"a10a4e1\""));
+  CHECK(contains(read_text(result.path / "run.json"), "\"commit\": \"a10a4e1\""));
   auto const back = Result::from_path(result.path);
   CHECK(back.metadata == metadata);
   REQUIRE(back.checkpoints.size() == 2);

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -16,6 +14,7 @@
 
 #include <raytrain/callback/progress_bar.hpp>
 
+#include "../support/text_files.hpp"
 #include "minimal_run.hpp"
 
 namespace {
@@ -36,11 +35,6 @@ struct Lines : Callback {
   bool shows_;
 };
 
-auto content_of(std::filesystem::path const& file) -> std::string {
-  std::ifstream stream{file};
-  return {std::istreambuf_iterator<char>{stream}, {}};
-}
-
 /// What comes out on stdout meanwhile.
 auto stdout_of(std::function<void()> const& function) -> std::string {
   TemporaryFolder const folder;
@@ -54,7 +48,7 @@ auto stdout_of(std::function<void()> const& function) -> std::string {
   std::fflush(stdout);
   ::dup2(before, STDOUT_FILENO);
   ::close(before);
-  return content_of(path);
+  return read_text(path);
 }
 
 void print_and_report(TrainContext& ctx) {
@@ -106,7 +100,7 @@ TEST_CASE("above a progress bar a line is whole, and the bar is drawn again belo
           });
         }).empty());
   std::fclose(file);
-  auto const written = content_of(path);
+  auto const written = read_text(path);
   auto const line = written.find("\r\x1b[Ka line\n");
   REQUIRE(line != std::string::npos);
   CHECK(written.find("half way", line) != std::string::npos);

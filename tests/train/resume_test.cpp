@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -26,6 +25,7 @@
 #include <raytrain/train/detail/run_driver.hpp>
 
 #include "../support/function_queue.hpp"
+#include "../support/text_files.hpp"
 #include "minimal_run.hpp"
 
 namespace {
@@ -107,10 +107,7 @@ auto files_below(std::filesystem::path const& folder) -> std::map<std::string, s
   std::map<std::string, std::string> contents;
   for (auto const& entry : std::filesystem::recursive_directory_iterator{folder}) {
     std::string text;
-    if (entry.is_regular_file() && entry.path().filename() != ".lock") {
-      std::ifstream file{entry.path(), std::ios::binary};
-      text.assign(std::istreambuf_iterator<char>{file}, {});
-    }
+    if (entry.is_regular_file() && entry.path().filename() != ".lock") text = read_text(entry.path());
     contents.emplace(entry.path().string(), std::move(text));
   }
   return contents;
