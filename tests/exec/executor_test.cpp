@@ -24,12 +24,13 @@
 
 using namespace std::chrono_literals;
 
-namespace {
-
+// In no unnamed namespace: where its file is compiled with others, g++ would warn of it in the frame of a coroutine.
 struct NotDefaultConstructible {
   explicit NotDefaultConstructible(std::unique_ptr<int> value_) : value{std::move(value_)} {}
   std::unique_ptr<int> value;
 };
+
+namespace {
 
 auto make_value() -> asio::awaitable<NotDefaultConstructible> {
   co_return NotDefaultConstructible{std::make_unique<int>(7)};
