@@ -95,6 +95,16 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees, wrongly used", Library, 
     check_contains(Runs::refused(params, with), "dataset 'train': is not among the run's datasets");
   }
 
+  SUBCASE("refuses to evaluate columns in another order than those that it trains on") {
+    auto with = Runs::config(folder, 2);
+    auto& valid = with.datasets.at("valid");
+    valid = valid.select_columns({"noise", "x", "target"});
+    auto const refused = Runs::refused(params, with);
+    check_contains(refused, "its feature 0 is ");
+    check_contains(refused, "'noise'");
+    check_contains(refused, "'x_0'");
+  }
+
   SUBCASE("refuses a checkpoint of another objective, with both") {
     auto const with = Runs::config(folder, 1);
     auto const result = Runs::fit(Library::parameters(3), with);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -13,6 +14,8 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/backend/lightgbm/lightgbm_predictor.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/trainer.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -231,17 +234,20 @@ TEST_CASE("a training that has found nothing more to split says so once, and loo
 
 TEST_CASE("a worker that fails is the one that is named also where the others wait for it in LightGBM's network") {
   TemporaryFolder const folder;
-  LightGBMTrainer trainer{
-      [&](LightGBMContext& ctx) {
-        auto params = parameters();
-        if (ctx.world_rank() == Rank{2}) {
-          ctx.connect();
-          (void)ctx.all_gather(std::string{"4 features (x_0, x_1, x_2, noise)"});  // as `dataset` does
-          throw std::runtime_error{"as planned"};
-        }
-        (void)ctx.dataset("train", params);
-      },
-      config(folder, 3)};
+  LightGBMTrainer trainer{[&](LightGBMContext& ctx) {
+                            if (ctx.world_rank() == Rank{2}) {
+                              auto const failing = [rows = ctx.dataset_shard("train").part()] {
+                                return DatasetBlocks{"failing",
+                                                     [rows, is_first = true]() mutable -> std::optional<Dataset> {
+                                                       if (std::exchange(is_first, false)) return rows;
+                                                       throw std::runtime_error{"as planned"};
+                                                     }};
+                              };
+                              (void)ctx.dataset(failing, parameters());
+                            }
+                            (void)ctx.dataset("train", parameters());
+                          },
+                          config(folder, 3)};
   auto const text = thrown_error([&] { trainer.fit(); });
   check_contains(text, "rank 2 on ");
   check_contains(text, "as planned");

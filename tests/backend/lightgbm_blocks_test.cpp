@@ -198,6 +198,22 @@ TEST_CASE("blocks that LightGBM cannot take are refused, with the rows that are 
   check_contains(refused({.label = "target", .params = with({{"max_bin", "1"}})}), "max_bin");
 }
 
+TEST_CASE("a reference with other features, or in another order, is refused, of blocks and of rows in memory") {
+  auto const rows = rows_of(4'000);
+  LightGBMDatasetOptions options{.label = "target", .features = {"a", "b"}, .params = usual};
+  LightGBMDataset const train{rows, options};
+  auto const refused = [&](std::vector<std::string> const& features, std::string const& why) {
+    options.features = features;
+    check_contains(thrown_error([&] { LightGBMDataset{anew(rows, 100), options, &train}; }), why);
+    check_contains(thrown_error([&] { LightGBMDataset{rows, options, &train}; }), why);
+  };
+  refused({"b", "a"},
+          "invalid_data: LightGBMDataset with the bins of a reference: its feature 0 is 'b', and that of the reference "
+          "'a'; give the columns of the rows to train on, in their order");
+  refused({"a"}, "it has 1 features, and the reference 2");
+  refused({"a", "b", "c"}, "it has 3 features, and the reference 2");
+}
+
 TEST_CASE("workers that have blocks of their own come to the model of the same parts in memory") {
   TemporaryFolder const folder;
   auto settings = config(folder, 3, LightGBMMode::distributed);

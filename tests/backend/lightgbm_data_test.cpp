@@ -57,6 +57,63 @@ TEST_CASE("workers with other features are told apart before LightGBM adds up wh
                  "rank 1 has 3 features (x_0, x_1, x_2), and rank 0 has 4 features (x_0, x_1, x_2, noise)");
 }
 
+TEST_CASE("workers with other parameters are told apart before their models are others, or sums of what is not alike") {
+  auto const told = [](auto const& change) {
+    TemporaryFolder const folder;
+    LightGBMTrainer trainer{[&](LightGBMContext& ctx) {
+                              auto const usual = parameters();
+                              auto params = usual;
+                              if (ctx.world_rank() == Rank{1}) change(params);
+                              auto const train = ctx.dataset("train", params);
+                              (void)ctx.booster(params, train);
+                            },
+                            config(folder, 3)};
+    return thrown_error([&] { trainer.fit(); });
+  };
+  check_contains(told([](LightGBMParams& params) { params.learning_rate = 0.3; }),
+                 "LightGBMContext::dataset(\"train\"): rank 1 has learning_rate = 0.3, and rank 0 has learning_rate = "
+                 "0.1; give all workers the same parameters");
+  check_contains(told([](LightGBMParams& params) { params.categorical = {"noise"}; }),
+                 "rank 1 has categorical = noise, and rank 0 has categorical = ");
+  check_contains(told([](LightGBMParams& params) {
+                   params.params = {{"bagging_seed", "3"}};
+                 }),
+                 "rank 1 has bagging_seed = 3, and rank 0 has nothing in its place");
+  TemporaryFolder const folder;
+  LightGBMTrainer later{[&](LightGBMContext& ctx) {
+                          auto params = parameters();
+                          auto const train = ctx.dataset("train", params);
+                          if (ctx.world_rank() == Rank{1}) params.num_leaves = 3;
+                          (void)ctx.booster(params, train);
+                        },
+                        config(folder, 2)};
+  check_contains(thrown_error([&] { later.fit(); }),
+                 "LightGBMContext::booster: rank 1 has num_leaves = 3, and rank 0 has num_leaves = 15");
+}
+
+TEST_CASE("workers that LightGBM would let learn from their own rows alone are refused") {
+  TemporaryFolder const folder;
+  auto params = parameters();
+  params.params = {{"tree_learner", "serial"}};
+  CHECK(model_of(LightGBMTrainer{params, config(folder, 1)}.fit()).find("Tree=0") != std::string::npos);
+  check_contains(refused(params, config(TemporaryFolder{}, 2, LightGBMMode::distributed)),
+                 "LightGBMParams::params: 'tree_learner' is 'serial', by which each of 2 workers would learn from its "
+                 "own rows alone; leave it out");
+}
+
+TEST_CASE("rows without a label are neither trained on nor evaluated") {
+  auto const rows = Dataset::from_columns({{"x", ramp(100)}, {"target", ramp(100)}});
+  std::map<std::string, std::string> const params{{"verbosity", "-1"}};
+  LightGBMDataset const train{rows, {.label = "target", .params = params}};
+  LightGBMDataset const unlabelled{rows.drop_columns({"target"}), {.params = params}, &train};
+  CHECK(thrown_error([&] {
+          LightGBMBooster{train, params, {{"valid", &unlabelled}}};
+        }) ==
+        "invalid_call: LightGBMBooster: the dataset 'valid' has no labels; name its column by "
+        "LightGBMDatasetOptions::label");
+  check_contains(thrown_error([&] { LightGBMBooster{unlabelled, params}; }), "the dataset 'train' has no labels");
+}
+
 TEST_CASE("columns in another order than the training's are refused, unless the model's features have no names") {
   auto const data =
       Dataset::from_columns({{"two words", std::vector<float>(100, 0)}, {"x", ramp(100)}, {"target", ramp(100)}});

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -73,6 +75,28 @@ class BoostingContext : public TrainContext {
     throw Error{Errc::rank_mismatch, std::move(attempted),
                 fmt::format("rank {} has {}, and rank 0 has {}", other - all.begin(), *other, all.front()),
                 "give all workers the same columns"};
+  }
+
+  /// Compares the workers' parameters before the library does. `attempted`: the call that an error names. A group
+  /// operation.
+  ///
+  /// Errors: `rank_mismatch` when workers have other parameters, with these.
+  void check_same_params(std::string attempted, std::map<std::string, std::string> const& params) {
+    std::vector<std::string> texts;
+    for (auto const& [name, value] : params) texts.push_back(fmt::format("{} = {}", name, value));
+    std::ranges::sort(texts);
+    auto const all = all_gather(texts);
+    auto const other = std::ranges::find_if(all, [&](auto const& theirs) { return theirs != all.front(); });
+    if (other == all.end()) return;
+    auto const only_in = [](auto const& some, auto const& others) {
+      std::vector<std::string> only;
+      std::ranges::set_difference(some, others, std::back_inserter(only));
+      return only.empty() ? std::string{"nothing in its place"} : fmt::format("{}", fmt::join(only, ", "));
+    };
+    throw Error{Errc::rank_mismatch, std::move(attempted),
+                fmt::format("rank {} has {}, and rank 0 has {}", other - all.begin(), only_in(*other, all.front()),
+                            only_in(all.front(), *other)),
+                "give all workers the same parameters"};
   }
 
   /// Blocks as the run's preprocessor makes them where there is one. Each shows that this worker goes on, and a stop

@@ -43,9 +43,13 @@ class LightGBMBooster {
   using Datasets = std::vector<std::pair<std::string, LightGBMDataset const*>>;
 
   /// An empty model that trains on "train", and is evaluated on it and on `others`, which all outlive it.
+  ///
+  /// Errors: `invalid_call` for a dataset without labels, which LightGBM would take for zeros.
   LightGBMBooster(LightGBMDataset const& train, std::map<std::string, std::string> const& params,
                   Datasets const& others = {})
       : datasets_{{"train", train.total_weight()}} {
+    check_labels("train", train);
+    for (auto const& [name, dataset] : others) check_labels(name, *dataset);
     detail::LightGBMLog::keep();
     void* made = nullptr;
     detail::lightgbm_call(
@@ -231,6 +235,12 @@ class LightGBMBooster {
     void operator()(void* handle) const noexcept { detail::lightgbm::LGBM_BoosterFree(handle); }
   };
   using Names = int (*)(void*, int, int*, std::size_t, std::size_t*, char**);
+
+  static void check_labels(std::string const& name, LightGBMDataset const& dataset) {
+    if (!dataset.labels().empty()) return;
+    throw Error{Errc::invalid_call, "LightGBMBooster", fmt::format("the dataset '{}' has no labels", name),
+                "name its column by LightGBMDatasetOptions::label"};
+  }
 
   [[nodiscard]] auto features() const -> int {
     int count = 0;

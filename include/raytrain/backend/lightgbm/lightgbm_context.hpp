@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/backend/boosting/detail/model_file.hpp>
@@ -55,9 +56,9 @@ class LightGBMContext : public BoostingContext {
   ///
   /// `reference`: the dataset that the model trains on, for one that it is evaluated on.
   /// Errors: `not_found`, listing the datasets that there are; as `LightGBMDataset`; `rank_mismatch` when workers have
-  ///         other features; `invalid_config` for fewer groups than workers; `invalid_data` where workers that have
-  ///         rows of their own share a group; as `booster` for parameters and the model that the training goes on
-  ///         from.
+  ///         other features or parameters; `invalid_config` for fewer groups than workers; `invalid_data` where workers
+  ///         that have rows of their own share a group; as `booster` for parameters and the model that the training
+  ///         goes on from.
   [[nodiscard]] auto dataset(std::string_view name, LightGBMParams const& params,
                              LightGBMDataset const* reference = nullptr) -> LightGBMDataset {
     auto const attempted = fmt::format("LightGBMContext::dataset(\"{}\")", name);
@@ -65,6 +66,7 @@ class LightGBMContext : public BoostingContext {
     connect();
     auto const options = dataset_options(params);
     if (network_) {
+      check_same_params(attempted, params);
       auto const names = detail::feature_table(rows, options).names();
       check_features(attempted, names.size(), names);
     }
@@ -86,15 +88,19 @@ class LightGBMContext : public BoostingContext {
   /// many workers as before: its trees split between the bins of the rows, which are then gone through once more, for
   /// their margins. A group operation.
   ///
-  /// Errors: as `LightGBMDataset` of blocks; `rank_mismatch` when workers have other features; as `booster` for
+  /// Errors: as `LightGBMDataset` of blocks; `rank_mismatch` when workers have other features or parameters; as
+  /// `booster`
+  ///         for
   ///         parameters and the model that the training goes on from; `Stopped`.
   [[nodiscard]] auto dataset(MakeBlocks make_blocks, LightGBMParams const& params,
                              LightGBMDataset const* reference = nullptr) -> LightGBMDataset {
     connect();
     auto const options = dataset_options(params);
+    auto const* const attempted = "LightGBMContext::dataset(MakeBlocks)";
+    if (network_) check_same_params(attempted, params);
     detail::LightGBMBlocks blocks{prepared(std::move(make_blocks)), LightGBMDataset::roles_of_blocks(options),
                                   LightGBMDataset::owner};
-    if (network_) check_features("LightGBMContext::dataset(MakeBlocks)", blocks.names().size(), blocks.names());
+    if (network_) check_features(attempted, blocks.names().size(), blocks.names());
     LightGBMDataset made{blocks, options, reference};
     check_log();
     if (auto const* const start = start_model(params)) made.set_initial_scores(start->margins(blocks, threads()));
@@ -104,11 +110,13 @@ class LightGBMContext : public BoostingContext {
   /// A model that trains on `train`, and is evaluated on it and on `others`, which all outlive it: the one of the
   /// checkpoint that the run goes on from, or `initial_model`, or an empty one.
   ///
-  /// Errors: as `LightGBMBooster`; `invalid_config` for a parameter that LightGBM does not know or take, and for an
+  /// Errors: as `LightGBMBooster`; `rank_mismatch` when workers have other parameters; `invalid_config` for a parameter
+  /// that LightGBM does not know or take, and for an
   ///         objective or a number of classes that is not the checkpoint's; for a random forest to go on with.
   [[nodiscard]] auto booster(LightGBMParams const& params, LightGBMDataset const& train,
                              LightGBMBooster::Datasets const& others = {}) -> LightGBMBooster {
     connect();
+    if (network_) check_same_params("LightGBMContext::booster", params);
     LightGBMBooster booster{train, parameters(params), others};
     check_log();
     if (auto const* const start = start_model(params)) {
@@ -176,6 +184,24 @@ class LightGBMContext : public BoostingContext {
   /// A seed as LightGBM takes it.
   static auto number(std::uint64_t seed) -> std::uint64_t {
     return seed & static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max());
+  }
+
+  /// A group operation.
+  ///
+  /// Errors: as `BoostingContext::check_same_params`; `invalid_config` for trees of which each worker grows its own.
+  void check_same_params(std::string attempted, LightGBMParams const& params) {
+    auto named = params.all();
+    named["categorical"] = fmt::format("{}", fmt::join(params.categorical, ", "));
+    for (auto const* const own : {"verbosity", "gpu_platform_id", "gpu_device_id"}) named.erase(own);
+    BoostingContext::check_same_params(std::move(attempted), named);
+    for (auto const* const name : {"tree_learner", "tree", "tree_type", "tree_learner_type"}) {
+      auto const found = params.params.find(name);
+      if (found == params.params.end() || found->second != "serial") continue;
+      throw Error{Errc::invalid_config, "LightGBMParams::params",
+                  fmt::format("'{}' is 'serial', by which each of {} workers would learn from its own rows alone", name,
+                              world_size().value),
+                  "leave it out"};
+    }
   }
 
   [[nodiscard]] auto dataset_options(LightGBMParams const& params) const -> LightGBMDatasetOptions {

@@ -133,8 +133,8 @@ class LightGBMDataset {
   ///
   /// Errors: `not_found` for a column that is not there, listing those that are; `invalid_data` for no rows, no
   ///         features, a label, weight or group that is not one number a row, a label that is NaN or infinite, a
-  ///         negative weight, a group that is NaN, and rows of a group that do not lie together; `backend` with
-  ///         LightGBM's text.
+  ///         negative weight, a group that is NaN, rows of a group that do not lie together, and for other features
+  ///         than those of the reference, in their order; `backend` with LightGBM's text.
   explicit LightGBMDataset(Dataset const& data, LightGBMDatasetOptions const& options = {},
                            LightGBMDataset const* reference = nullptr)
       : LightGBMDataset{detail::LightGBMMatrix{data, options}, options, reference} {}
@@ -158,6 +158,7 @@ class LightGBMDataset {
                   LightGBMDataset const* reference)
       : names_{detail::lightgbm_names(blocks.names())}, has_linear_trees_{has_linear_trees(options, reference)} {
     if (has_linear_trees_) refuse_linear_trees();
+    check_reference(reference);
     detail::LightGBMLog::keep();
     std::vector<float> weights;
     while (blocks.next()) {
@@ -211,6 +212,7 @@ class LightGBMDataset {
         names_{matrix.names()},
         labels_{matrix.table().labels()},
         has_linear_trees_{has_linear_trees(options, reference)} {
+    check_reference(reference);
     detail::LightGBMLog::keep();
     void* made = nullptr;
     detail::lightgbm_call(
@@ -240,6 +242,19 @@ class LightGBMDataset {
       auto const found = options.params.find(name);
       return found != options.params.end() && found->second != "false" && found->second != "-";
     });
+  }
+
+  /// LightGBM takes features by their places, whatever their names.
+  void check_reference(LightGBMDataset const* reference) const {
+    if (reference == nullptr || reference->names_ == names_) return;
+    auto const& wanted = reference->names_;
+    auto const place = std::ranges::mismatch(names_, wanted).in1 - names_.begin();
+    auto const at = static_cast<std::size_t>(place);
+    throw Error{Errc::invalid_data, "LightGBMDataset with the bins of a reference",
+                names_.size() != wanted.size()
+                    ? fmt::format("it has {} features, and the reference {}", names_.size(), wanted.size())
+                    : fmt::format("its feature {} is '{}', and that of the reference '{}'", at, names_[at], wanted[at]),
+                "give the columns of the rows to train on, in their order"};
   }
 
   /// LightGBM 4.7 loses values where it gets the rows in batches of several sizes.

@@ -208,13 +208,15 @@ class Booster {
 
   /// Each metric on each matrix, by the matrix's name.
   ///
-  /// Errors: `invalid_data` for a matrix of other bins than those that the model trains on.
+  /// Errors: `invalid_data` as of `check_features`, and for a matrix of other bins than those that the model trains on.
   [[nodiscard]] auto evaluate(int round, std::vector<std::pair<std::string, DMatrix const*>> const& matrices) const
       -> std::vector<Evaluation> {
     std::vector<DMatrixHandle> handles;
     std::vector<char const*> names;
     for (auto const& [name, matrix] : matrices) {
-      check_bins(*matrix, fmt::format("evaluating XGBoost's model on '{}'", name));
+      auto const attempted = fmt::format("evaluating XGBoost's model on '{}'", name);
+      check_features(*matrix, attempted);
+      check_bins(*matrix, attempted);
       handles.push_back(matrix->handle());
       names.push_back(name.c_str());
     }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -240,21 +239,7 @@ class XGBoostContext : public BoostingContext {
     named.insert(params.params.begin(), params.params.end());
     named["eval_metric"] = fmt::format("{}", fmt::join(params.eval_metric, ", "));
     for (auto const* const own : {"verbosity", "device", "gpu_id"}) named.erase(own);
-    std::vector<std::string> texts;
-    for (auto const& [name, value] : named) texts.push_back(fmt::format("{} = {}", name, value));
-    std::ranges::sort(texts);
-    auto const all = all_gather(texts);
-    auto const other = std::ranges::find_if(all, [&](auto const& theirs) { return theirs != all.front(); });
-    if (other == all.end()) return;
-    auto const only_in = [](auto const& some, auto const& others) {
-      std::vector<std::string> only;
-      std::ranges::set_difference(some, others, std::back_inserter(only));
-      return only.empty() ? std::string{"nothing in its place"} : fmt::format("{}", fmt::join(only, ", "));
-    };
-    throw Error{Errc::rank_mismatch, "XGBoostContext::booster",
-                fmt::format("rank {} has {}, and rank 0 has {}", other - all.begin(), only_in(*other, all.front()),
-                            only_in(all.front(), *other)),
-                "give all workers the same parameters"};
+    BoostingContext::check_same_params("XGBoostContext::booster", named);
   }
 
   /// A group operation. Errors: `rank_mismatch` when workers have another number of matrices.
