@@ -212,6 +212,12 @@ TEST_CASE("a reference with other features, or in another order, is refused, of 
           "'a'; give the columns of the rows to train on, in their order");
   refused({"a"}, "it has 1 features, and the reference 2");
   refused({"a", "b", "c"}, "it has 3 features, and the reference 2");
+  options.features = {"a", "b"};
+  LightGBMDataset const of_own_bins{anew(rows_of(3'000, false), 100), options};
+  check_contains(thrown_error([&] {
+                   (void)boosted(train, usual, {{"valid", &of_own_bins}});
+                 }),
+                 "bin mappers with training data; make it with the dataset to train on as its reference");
 }
 
 TEST_CASE("workers that have blocks of their own come to the model of the same parts in memory") {

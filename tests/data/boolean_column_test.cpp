@@ -19,12 +19,14 @@
 #include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/dataset_text.hpp>
 #include <raytrain/data/filter.hpp>
+#include <raytrain/data/group_by.hpp>
 #include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/map_batches.hpp>
 #include <raytrain/data/materialize.hpp>
 #include <raytrain/data/npy.hpp>
 #include <raytrain/data/sort.hpp>
 #include <raytrain/data/write_csv.hpp>
+#include <raytrain/preprocess/count_vectorizer.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -157,6 +159,33 @@ TEST_CASE("true and false of JSON lines are numbers, which can be missing, unles
   CHECK(parse_json_lines("{\"x\":true}\n{\"x\":null}").column("x").describe() == "x (float32, scalar)");
   auto const asked = parse_json_lines("{\"x\":true}\n{\"x\":false}", {.types = {{"x", CsvType::boolean}}});
   CHECK(asked.column("x").describe() == "x (bool, scalar)");
+}
+
+TEST_CASE(
+    "a boolean that JSON lines lack is said to be one, and so is a column of booleans where texts are asked for") {
+  auto const refused = [](std::string const& text) {
+    return thrown_error([&] { (void)parse_json_lines(text, {.types = {{"x", CsvType::boolean}}}); });
+  };
+  check_contains(refused("{\"x\":true}\n{\"x\":null}"), "column 'x': a boolean is missing; ");
+  check_contains(refused("{\"x\":null}\n{\"x\":true}"), "column 'x': a boolean is missing in the lines before; ");
+  check_contains(refused("{\"x\":null}\n{\"x\":[true]}"), "column 'x': a boolean is missing in the lines before; ");
+  check_contains(refused("{\"x\":null}"), "column 'x': booleans are missing in all lines up to here; ");
+  check_contains(thrown_error([] { (void)clicks().column("clicked").categories(); }), "it holds bool and no text");
+  CountVectorizer counts{{"clicked"}};
+  check_contains(thrown_error([&] { counts.fit(clicks()); }), "column 'clicked' holds bool and no text");
+}
+
+TEST_CASE("the smallest and the largest of groups of booleans are booleans, and their sum and mean are numbers") {
+  auto const of_groups = group_by(clicks(), "clicked")
+                             .aggregate({{Aggregate::min, "clicked", "min"},
+                                         {Aggregate::max, "clicked", "max"},
+                                         {Aggregate::sum, "clicked", "sum"},
+                                         {Aggregate::mean, "clicked", "mean"}});
+  CHECK(to_string(of_groups) ==
+        "clicked    min    max    sum     mean\n"
+        "   bool   bool   bool  int64  float64\n"
+        "  false  false  false      0        0\n"
+        "   true   true   true      2        1\n");
 }
 
 TEST_CASE("bytes of NumPy's bool other than 0 are read as true, and left as they are where they are mapped") {

@@ -60,7 +60,7 @@ TEST_CASE("booleans are read in each spelling where that type is asked for, and 
   check_contains(thrown_error([&] {
                    (void)raytrain::parse_json_lines("{\"ok\":null}", {.types = {{"ok", CsvType::boolean}}});
                  }),
-                 "column 'ok': integers are missing");
+                 "column 'ok': booleans are missing");
 }
 
 TEST_CASE("a table of numbers becomes a column for each of its own, named by the header") {

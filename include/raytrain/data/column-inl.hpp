@@ -66,7 +66,7 @@ RAYTRAIN_INLINE auto Column::type_name() const noexcept -> std::string_view {
 RAYTRAIN_INLINE auto Column::categories() const -> std::span<std::string const> {
   if (is_text()) return *format_.categories;
   throw Error{Errc::invalid_data, fmt::format("the categories of column '{}'", name()),
-              fmt::format("it holds {} and no text", to_string(format_.type)), "read its numbers by Column::as"};
+              fmt::format("it holds {} and no text", type_name()), "read its numbers by Column::as"};
 }
 
 RAYTRAIN_INLINE auto Column::text(std::size_t row) const -> std::optional<std::string_view> {

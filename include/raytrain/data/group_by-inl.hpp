@@ -269,7 +269,9 @@ RAYTRAIN_INLINE auto GroupedDataset::aggregate(std::vector<Aggregation> const& a
       continue;
     }
     source.visit([&, aggregate = what, of = part]<Element T>(std::span<T const> values) {
-      table = table.add_column(detail::GroupedValues<T>{values, groups_, name}.aggregated(aggregate, of));
+      auto made = detail::GroupedValues<T>{values, groups_, name}.aggregated(aggregate, of);
+      auto const is_value = aggregate == Aggregate::min || aggregate == Aggregate::max;
+      table = table.add_column(is_value && source.is_boolean() ? made.numbers_as_booleans() : std::move(made));
     });
   }
   return table;

@@ -58,7 +58,7 @@ class LightGBMBooster {
     handle_.reset(made);
     for (auto const& [name, dataset] : others) {
       detail::lightgbm_call(detail::lightgbm::LGBM_BoosterAddValidData(handle(), dataset->handle()),
-                            "LGBM_BoosterAddValidData");
+                            "LGBM_BoosterAddValidData", "make it with the dataset to train on as its reference");
       datasets_.emplace_back(name, dataset->total_weight());
     }
     int count = 0;

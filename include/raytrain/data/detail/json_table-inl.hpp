@@ -58,11 +58,14 @@ RAYTRAIN_INLINE void JsonColumn::add(JsonCursor& json, MissingValues& missing) {
     if (is_first) {
       for (auto const extent : shape_) row_values_ *= extent;
       missing.add(rows_ * row_values_, json.what());
-      if (!column_.prepend_missing(rows_ * row_values_))
-        refuse(json.what(), "an integer is missing in the lines before");
+      if (!column_.prepend_missing(rows_ * row_values_)) {
+        refuse(json.what(), fmt::format("{} is missing in the lines before", one_value()));
+      }
     }
   } else {
-    if (is_first && !column_.add_missing(rows_)) refuse(json.what(), "an integer is missing in the lines before");
+    if (is_first && !column_.add_missing(rows_)) {
+      refuse(json.what(), fmt::format("{} is missing in the lines before", one_value()));
+    }
     add_one(json, 0);
   }
   ++rows_;
@@ -72,7 +75,11 @@ RAYTRAIN_INLINE void JsonColumn::add_missing(std::string_view what, std::size_t 
   missing.add(rows * row_values_, what);
   rows_ += rows;
   // How many values these rows have, the first one tells that is there.
-  if (dimensions_ && !column_.add_missing(rows * row_values_)) refuse(what, "an integer is missing");
+  if (dimensions_ && !column_.add_missing(rows * row_values_)) refuse(what, fmt::format("{} is missing", one_value()));
+}
+
+RAYTRAIN_INLINE auto JsonColumn::one_value() const noexcept -> std::string_view {
+  return column_.holds_booleans() ? "a boolean" : "an integer";
 }
 
 RAYTRAIN_INLINE auto JsonColumn::is_settled() const noexcept -> bool {
@@ -97,8 +104,9 @@ RAYTRAIN_INLINE void JsonColumn::add_rows(JsonColumn const& part, std::size_t fi
 
 RAYTRAIN_INLINE auto JsonColumn::take(std::string_view what) -> Column {
   if (!dimensions_ && !column_.add_missing(rows_)) {
-    refuse(what, has_come_ ? "integers are missing in all lines up to here"
-                           : "no line up to here has it, and an integer cannot be missing");
+    refuse(what, has_come_ ? fmt::format("{} are missing in all lines up to here",
+                                         column_.holds_booleans() ? "booleans" : "integers")
+                           : fmt::format("no line up to here has it, and {} cannot be missing", one_value()));
   }
   if (!dimensions_) dimensions_ = 0;
   rows_ = 0;

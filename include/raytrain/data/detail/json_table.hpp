@@ -96,6 +96,9 @@ class JsonColumn {
 
   [[noreturn]] void refuse(std::string_view what, std::string const& problem) const;
 
+  /// What the column holds and cannot lack: "an integer".
+  [[nodiscard]] auto one_value() const noexcept -> std::string_view;
+
   GrowingColumn column_;
   bool has_come_ = false;
   Kind kind_ = Kind::none;

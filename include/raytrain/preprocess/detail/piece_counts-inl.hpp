@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/data/column.hpp>
@@ -16,7 +15,7 @@ namespace raytrain::detail {
 RAYTRAIN_INLINE void check_holds_text(Column const& column, std::string const& attempted) {
   if (column.is_text()) return;
   throw Error{Errc::invalid_data, attempted,
-              fmt::format("column '{}' holds {} and no text", column.name(), to_string(column.type())),
+              fmt::format("column '{}' holds {} and no text", column.name(), column.type_name()),
               "name a column of text; read_csv makes text of a column by CsvType::text"};
 }
 
