@@ -14,7 +14,7 @@
 /// What `save` gives on rank 0.
 [[nodiscard]] auto draft_of(auto const&... state) -> raytrain::CheckpointDraft {
   auto draft = raytrain::save(state...);
-  draft.materialize(raytrain::Rank{0});
+  draft.fill(raytrain::Rank{0});
   return draft;
 }
 

@@ -204,8 +204,8 @@ TEST_CASE("only rank 0 stores a replicated state") {
   torch::optim::SGD optimizer{model->parameters(), 0.1};
   auto first = save(model, optimizer);
   auto second = first;
-  first.materialize(Rank{0});
-  second.materialize(Rank{1});
+  first.fill(Rank{0});
+  second.fill(Rank{1});
   CHECK(first.files().contains("model.safetensors"));
   CHECK(first.files().contains("optimizer.safetensors"));
   CHECK(second.empty());

@@ -98,10 +98,10 @@ TEST_CASE("a replicated draft is filled on rank 0 only, once, and is empty on th
   });
   for (auto const rank : {0U, 1U, 7U}) {
     auto mine = draft;
-    CHECK_FALSE(mine.is_materialized());
-    mine.materialize(Rank{rank});
-    mine.materialize(Rank{rank});
-    CHECK(mine.is_materialized());
+    CHECK_FALSE(mine.is_filled());
+    mine.fill(Rank{rank});
+    mine.fill(Rank{rank});
+    CHECK(mine.is_filled());
     CHECK(mine.empty() == (rank != 0));
     CHECK(mine.metadata().size() == (rank == 0 ? 1 : 0));
   }
@@ -147,9 +147,9 @@ TEST_CASE("a rank's own file lies in its folder, and not in what another rank co
   auto draft = CheckpointDraft::replicated([](CheckpointDraft& all) { all.add("model", "m"); });
   draft.add_own("sums", {std::byte{1}});
   auto copy = draft.without_own();
-  copy.materialize(Rank{0});
+  copy.fill(Rank{0});
   CHECK(copy.files_of(Rank{0}).size() == 1);
-  draft.materialize(Rank{1});
+  draft.fill(Rank{1});
   auto const files = draft.files_of(Rank{1});
   REQUIRE(files.size() == 1);
   CHECK(files.begin()->first == "rank_0001/sums");

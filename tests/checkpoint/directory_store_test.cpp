@@ -220,12 +220,12 @@ TEST_CASE("a part cannot move files from outside its staging folder") {
   CHECK(read_text(folder.path() / "secret") == "s");
 }
 
-TEST_CASE("a draft that is not materialized, or a name that is too long below its rank's folder, is not staged") {
+TEST_CASE("a draft that is not filled, or a name that is too long below its rank's folder, is not staged") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), 1};
   auto const replicated = CheckpointDraft::replicated([](CheckpointDraft&) {});
   check_contains(thrown_error([&] { return store.stage(replicated, Rank{0}, CheckpointOrdinal{0}); }),
-                 "call CheckpointDraft::materialize first");
+                 "call CheckpointDraft::fill first");
   std::string name(200, 'a');
   while (name.size() < 1020) name += "/" + std::string(200, 'b');
   name.resize(1020);

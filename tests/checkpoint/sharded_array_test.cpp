@@ -346,14 +346,14 @@ TEST_CASE("a sharded draft is filled on every rank, once, in memory that the one
     ++calls;
     draft.add_slice<float>("a", {.begin = 0, .total = 1000}, counting(1000));
   });
-  CHECK_FALSE(sharded.is_materialized());
+  CHECK_FALSE(sharded.is_filled());
   std::size_t kept = 0;
   for (auto const rank : {1U, 1U, 1U}) {
     {
       auto mine = sharded;
-      mine.materialize(Rank{rank}, buffers);
-      mine.materialize(Rank{rank}, buffers);
-      CHECK(mine.is_materialized());
+      mine.fill(Rank{rank}, buffers);
+      mine.fill(Rank{rank}, buffers);
+      CHECK(mine.is_filled());
       CHECK(mine.files().size() == 1);
       CHECK(buffers.free_bytes() == 0);
     }

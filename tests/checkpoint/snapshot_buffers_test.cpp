@@ -91,7 +91,7 @@ TEST_CASE("a draft's allocated file is the bytes that are put there, in the buff
       before = memory.data();
       memory[99] = value;
     });
-    draft.materialize(Rank{0}, buffers);
+    draft.fill(Rank{0}, buffers);
     CHECK(draft.files().at("model").size() == 100);
     CHECK(draft.files().at("model").view()[99] == value);
   }

@@ -70,7 +70,7 @@ void train(MpiContext& ctx, testing::FaultSchedule const& schedule) {
     ctx.report(report, CheckpointDraft::replicated([&](CheckpointDraft& draft) {
                  faults.at(Moment::save);
                  draft = save({{"weights", weights}});
-                 draft.materialize(Rank{0});
+                 draft.fill(Rank{0});
                }));
     faults.at(Moment::commit);
   }

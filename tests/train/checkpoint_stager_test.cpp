@@ -75,7 +75,7 @@ TEST_CASE("a state is copied to where the one before was, and not before that on
     });
     std::jthread late;
     if (checkpoint == 1) late = std::jthread{[&] { let_write.set_value(); }};
-    stager.materialize(draft);
+    stager.fill(draft);
     stager.stage(std::move(draft), CheckpointOrdinal{checkpoint}, {});
   }
   stager.drain();
@@ -103,11 +103,11 @@ TEST_CASE(
         [&](CheckpointDraft& part) { places.push_back(part.allocate("model", std::size_t{1} << 20U).data()); });
   };
   auto draft = state();
-  stager.materialize(draft);
+  stager.fill(draft);
   stager.stage(std::move(draft), CheckpointOrdinal{0}, {});
   for (std::uint64_t checkpoint = 1; checkpoint < 5; ++checkpoint) {
     draft = state();
-    stager.materialize_to_hold(draft);
+    stager.fill_to_hold(draft);
     stager.hold(std::move(draft), CheckpointOrdinal{checkpoint}, {});
   }
   let_write.set_value();

@@ -224,7 +224,7 @@ TEST_CASE("a neighbour copies what rank 0 writes into the same memory in turns, 
       places.push_back(bytes.data());
       part.set_metadata("made by", "a neighbour");
     });
-    stager.materialize(draft);
+    stager.fill(draft);
     draft.add("rank_0001/own", std::to_string(checkpoint));
     stager.stage(std::move(draft), CheckpointOrdinal{checkpoint}, {});
     stager.drain();

@@ -317,7 +317,7 @@ TEST_CASE("a store that publishes and throws is named as the cause of what follo
   store.begin(StartId{1, "0badcafe"}, "a run");
   auto const commit = [&](std::uint64_t ordinal) {
     auto part = draft("text");
-    part.materialize(Rank{0});
+    part.fill(Rank{0});
     CommitRequest request;
     request.checkpoint = CheckpointOrdinal{ordinal};
     request.world_size = WorldSize{1};

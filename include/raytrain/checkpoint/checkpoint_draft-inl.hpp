@@ -129,7 +129,7 @@ RAYTRAIN_INLINE auto CheckpointDraft::per_rank() -> CheckpointDraft& {
   return *this;
 }
 
-RAYTRAIN_INLINE void CheckpointDraft::materialize(Rank rank, std::optional<SnapshotBuffers> buffers) {
+RAYTRAIN_INLINE void CheckpointDraft::fill(Rank rank, std::optional<SnapshotBuffers> buffers) {
   auto const fill = std::exchange(fill_, nullptr);
   if (!fill || (is_replicated_ && rank != Rank{0})) return;
   if (buffers) buffers->begin_checkpoint();

@@ -100,11 +100,11 @@ class CheckpointDraft {
   /// Calls the function that `replicated`, on rank 0 alone, or `sharded`, on each rank, was given: it fills the draft,
   /// which stays empty on the other ranks. `allocate` takes memory from `buffers`, if there are such. Does nothing for
   /// a draft without such a function.
-  void materialize(Rank rank, std::optional<SnapshotBuffers> buffers = std::nullopt);
+  void fill(Rank rank, std::optional<SnapshotBuffers> buffers = std::nullopt);
 
-  /// Whether it has no file; where there is something to fill, known only after `materialize`.
+  /// Whether it has no file; where there is something to fill, known only after `fill`.
   [[nodiscard]] auto empty() const noexcept -> bool { return files_.empty(); }
-  [[nodiscard]] auto is_materialized() const noexcept -> bool { return !fill_; }
+  [[nodiscard]] auto is_filled() const noexcept -> bool { return !fill_; }
   [[nodiscard]] auto is_per_rank() const noexcept -> bool { return per_rank_; }
   /// The same without what `add_own` was given.
   [[nodiscard]] auto without_own() const -> CheckpointDraft;

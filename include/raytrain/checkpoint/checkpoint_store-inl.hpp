@@ -46,9 +46,9 @@ RAYTRAIN_INLINE auto CheckpointStore::stage(CheckpointDraft const& draft, Rank r
     -> CheckpointRef {
   auto const attempted =
       fmt::format("staging rank {}'s part of checkpoint {} of this start", rank.value, checkpoint.value + 1);
-  if (!draft.is_materialized()) {
+  if (!draft.is_filled()) {
     throw Error{Errc::invalid_call, attempted, "the draft is a replicated one whose files are not made yet",
-                "call CheckpointDraft::materialize first"};
+                "call CheckpointDraft::fill first"};
   }
   auto const files = draft.files_of(rank);
   for (auto const& [name, content] : files) {

@@ -88,7 +88,7 @@ class CheckpointStore {
   /// Writes one rank's part durably.
   ///
   /// Errors: `io`, and then nothing of the part is left; `invalid_report` for a name that is too long below the rank's
-  /// folder; `invalid_call` for a draft that is not materialized.
+  /// folder; `invalid_call` for a draft that is not filled.
   auto stage(CheckpointDraft const& draft, Rank rank, CheckpointOrdinal checkpoint) -> CheckpointRef;
 
   /// Makes one checkpoint of what all ranks have staged; it is durable when this returns its number in the store.

@@ -34,19 +34,19 @@ RAYTRAIN_INLINE CheckpointStager::~CheckpointStager() {
   if (writing_) writing_->failure.wait();
 }
 
-RAYTRAIN_INLINE void CheckpointStager::materialize(CheckpointDraft& draft) {
+RAYTRAIN_INLINE void CheckpointStager::fill(CheckpointDraft& draft) {
   drain();
-  materialize_to_hold(draft);
+  fill_to_hold(draft);
 }
 
-RAYTRAIN_INLINE void CheckpointStager::materialize_to_hold(CheckpointDraft& draft) {
+RAYTRAIN_INLINE void CheckpointStager::fill_to_hold(CheckpointDraft& draft) {
   give_up_held();
   if (options_.copies.of_replicated && draft.is_yet_replicated()) {
     auto copy = draft.without_own();
-    copy.materialize(Rank{0}, buffers_);
+    copy.fill(Rank{0}, buffers_);
     replicated_ = copy.files_of(Rank{0});
   }
-  draft.materialize(rank(), buffers_);
+  draft.fill(rank(), buffers_);
 }
 
 RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, CheckpointOrdinal checkpoint,

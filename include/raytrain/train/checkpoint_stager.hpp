@@ -49,14 +49,14 @@ class CheckpointStager {
   auto operator=(CheckpointStager const&) -> CheckpointStager& = delete;
   ~CheckpointStager();
 
-  /// Calls `CheckpointDraft::materialize` once this worker's previous part is written, with the memory that that part
+  /// Calls `CheckpointDraft::fill` once this worker's previous part is written, with the memory that that part
   /// had: so one copy of the state is in memory, and not two. The part that is held is given up.
   ///
   /// Errors: `io` of the previous part.
-  void materialize(CheckpointDraft& draft);
+  void fill(CheckpointDraft& draft);
 
   /// The same without the wait, in the memory of the part that is held.
-  void materialize_to_hold(CheckpointDraft& draft);
+  void fill_to_hold(CheckpointDraft& draft);
 
   /// Gives the part to the thread that writes, once this worker's previous part is written. The part that is held is
   /// given up.

@@ -258,15 +258,15 @@ RAYTRAIN_INLINE void TrainContext::throw_unequal_reports(Error const& error) {
               "call report with a checkpoint equally often on every rank"};
 }
 
-RAYTRAIN_INLINE void TrainContext::materialize(CheckpointDraft& draft) {
+RAYTRAIN_INLINE void TrainContext::fill(CheckpointDraft& draft) {
   check_thread("report");
   SignsOfLife::During const saves{SignsOfLife::Activity::saves};
   switch (agree_on_fate()) {
     case CheckpointSchedule::Fate::skip: break;
-    case CheckpointSchedule::Fate::hold: stager_.materialize_to_hold(draft); break;
+    case CheckpointSchedule::Fate::hold: stager_.fill_to_hold(draft); break;
     case CheckpointSchedule::Fate::write:
       wait_for_earlier_commits();
-      stager_.materialize(draft);
+      stager_.fill(draft);
       break;
   }
 }
@@ -279,7 +279,7 @@ RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, Checkpo
                 "report it, or hand it over, behind a batch of which ends_step() is true"};
   }
   auto const fate = agree_on_fate();
-  materialize(draft);
+  fill(draft);
   agreed_fate_.reset();
   if (fate == Fate::skip) return submit(std::move(report));
   // That of this run, also where the draft is of another run's checkpoint.

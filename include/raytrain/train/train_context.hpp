@@ -329,7 +329,7 @@ class TrainContext {
   /// nothing left to fill. A group operation. Does nothing where the state is skipped.
   ///
   /// Errors: `io` when the part before could not be written; `invalid_call` from another thread or after the end.
-  void materialize(CheckpointDraft& draft);
+  void fill(CheckpointDraft& draft);
 
   /// Metrics of these names, which a context adds where it is told to, do not tell one run from another.
   void leave_out_of_identity(std::vector<std::string> names) { not_of_identity_ = std::move(names); }

@@ -154,7 +154,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
                             window.length(), window.count()),
                 "report it, or hand it over, behind a batch of which accumulate() was true, and its backward"};
   }
-  materialize(draft);
+  fill(draft);
   if (world_rank() == Rank{0}) {
     auto const unfinished = fmt::format("{}", fmt::join(unfinished_epochs(), "\n"));
     if (!unfinished.empty() || draft.metadata().contains(detail::unfinished_key)) {

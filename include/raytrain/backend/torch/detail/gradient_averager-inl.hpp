@@ -275,7 +275,7 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
     auto const* const choice = overlap_->new_choice();
     if (choice != nullptr) print_(fmt::format("model {} exchanges its gradients {}", number_, choice->text()));
   } else if (exchange_) {
-    exchange_.average(arena_, collective_, arrays_);
+    exchange_.average(arena_, {.of_counts = collective_, .of_gradients = arrays_});
   } else {
     arena_.gather();
     if (!arena_.is_whole()) {

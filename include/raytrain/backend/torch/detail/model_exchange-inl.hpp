@@ -52,13 +52,13 @@ RAYTRAIN_TORCH_INLINE void ModelExchange::check_same_on_all_ranks(Collective& co
   }
 }
 
-RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientArena& arena, Collective& counts, Collective& arrays) const {
+RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientArena& arena, Collectives collectives) const {
   torch::NoGradGuard const no_grad;
   arena.gather();
-  arena.for_each_count([&](auto values) { counts.all_reduce(values, ReduceOp::average); });
+  arena.for_each_count([&](auto values) { collectives.of_counts.all_reduce(values, ReduceOp::average); });
   auto const buckets = arena.divide(bucket_bytes_);
   for (std::size_t index = 0; index < buckets.size(); ++index) {
-    average(arena.contents(buckets[index], {.index = index, .count = buckets.size()}), arrays);
+    average(arena.contents(buckets[index], {.index = index, .count = buckets.size()}), collectives.of_gradients);
   }
   arena.clear_gaps();
   arena.show();

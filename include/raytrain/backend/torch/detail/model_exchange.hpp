@@ -45,11 +45,15 @@ class ModelExchange {
   /// Errors: what that throws, and the collective.
   void average(GradientBucket const& bucket, Collective& collective) const;
 
-  /// Averages the arena's gradients by the program's exchange, in `arrays`, a collective of their device. The counts
-  /// are averaged as they are, in `counts`, one of CPU memory.
+  struct Collectives {
+    Collective& of_counts;     ///< Of CPU memory.
+    Collective& of_gradients;  ///< Of their device.
+  };
+
+  /// Averages the arena's gradients by the program's exchange, and the counts as they are.
   ///
   /// Errors: as `GradientArena::gather`, and what the exchange throws.
-  void average(GradientArena& arena, Collective& counts, Collective& arrays) const;
+  void average(GradientArena& arena, Collectives collectives) const;
 
  private:
   [[nodiscard]] auto description() const -> std::string;
