@@ -46,9 +46,9 @@ void check_supervisor(Launch launch);
 
 /// The side of one `fit()` that has the controller. It outlives the launcher: workers that do not return use it until
 /// the process ends.
-class Lead {
+class ControllerSide {
  public:
-  explicit Lead(FitPlan const& plan) : plan_{plan}, called_{plan.clock.now()} {}
+  explicit ControllerSide(FitPlan const& plan) : plan_{plan}, called_{plan.clock.now()} {}
 
   /// `restart_backend` where this process has workers, before they are launched again.
   auto run(Launcher& launcher, bool ends_processes, std::function<void()> restart_backend) -> Result {
@@ -84,7 +84,7 @@ class Lead {
 };
 
 RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan) -> Result {
-  Lead lead{plan};
+  ControllerSide side{plan};
   ExitGuard const exit_guard;
   auto scaling = plan.one_worker_on_threads ? in_one_thread(plan.scaling) : plan.scaling;
   BackendInUse const backend{plan};
@@ -94,11 +94,11 @@ RAYTRAIN_INLINE auto fit_on_threads(FitPlan const& plan) -> Result {
     backend.start(scaling);
   };
   start_backend();
-  return lead.run(launcher, plan.run.on_hang == OnHang::exit_process, start_backend);
+  return side.run(launcher, plan.run.on_hang == OnHang::exit_process, start_backend);
 }
 
 RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan) -> Result {
-  Lead lead{plan};
+  ControllerSide side{plan};
   RankJob job{{plan.scaling, plan.run.collective_timeout, shared_settings(plan)}};
   ExitGuard const exit_guard;
   BackendInUse const backend{plan};
@@ -128,7 +128,7 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan) -> Result {
   };
   return fit_for_others(end, [&] {
     prepare();
-    return lead.run(leader, true, [&] { backend.start(plan.scaling); });
+    return side.run(leader, true, [&] { backend.start(plan.scaling); });
   });
 }
 
@@ -137,7 +137,7 @@ template <class Model>
 auto fit_as_supervisor(FitPlan const& plan) -> Result {
   check_supervisor(plan.scaling.launch);
   ProcessFit const call;
-  Lead lead{plan};
+  ControllerSide side{plan};
   std::optional<Model> launcher;
   ExitGuard const exit_guard;
   auto const end = [&](Ended ended) {
@@ -152,7 +152,7 @@ auto fit_as_supervisor(FitPlan const& plan) -> Result {
                                        .fit = call.number(),
                                        .env = plan.run.env,
                                        .results = call.results()});
-    return lead.run(*launcher, true, [] {});
+    return side.run(*launcher, true, [] {});
   });
 }
 

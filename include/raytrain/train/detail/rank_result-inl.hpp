@@ -156,7 +156,7 @@ RAYTRAIN_INLINE auto fit_for_others(std::function<void(Ended)> const& send, std:
     throw;
   } catch (...) {
     Ended ended;
-    ended.thrown = ErrorInfo{Errc::exception, "fit() on rank 0", current_exception_text()};
+    ended.thrown = ErrorInfo{Errc::exception, "fit() in the controller's process", current_exception_text()};
     end(std::move(ended));
     throw;
   }
