@@ -115,7 +115,7 @@ auto with_plain_texts(arrow::Array const& array, Work const& work) -> bool {
   }
 }
 
-/// The same, also of a dictionary.
+/// The same, also of a dictionary, which must have all places that are asked for.
 template <class Work>
 auto with_arrow_texts(arrow::Array const& array, Work const& work) -> bool {
   if (array.type_id() != arrow::Type::DICTIONARY) return with_plain_texts(array, work);
@@ -123,7 +123,7 @@ auto with_arrow_texts(arrow::Array const& array, Work const& work) -> bool {
   std::vector<std::optional<std::string_view>> texts;
   if (!with_plain_texts(*coded.dictionary(), [&](auto text) { texts.push_back(text); })) return false;
   for (std::int64_t row = 0; row < coded.length(); ++row) {
-    work(coded.IsNull(row) ? std::nullopt : texts.at(static_cast<std::size_t>(coded.GetValueIndex(row))));
+    work(coded.IsNull(row) ? std::nullopt : texts[static_cast<std::size_t>(coded.GetValueIndex(row))]);
   }
   return true;
 }
@@ -158,6 +158,7 @@ class ArrowColumn {
   /// An array that is empty adds nothing.
   void add(std::shared_ptr<arrow::Array> array, std::string const& what) {
     if (array->length() == 0) return;
+    check_places(*array, what);
     array = without_number_dictionary(std::move(array), "reading " + what);
     std::size_t depth = 0;
     for (; auto const extent = list_extent(*array, what); ++depth) {
@@ -200,6 +201,20 @@ class ArrowColumn {
     std::shared_ptr<arrow::Array> array;  ///< Without lists.
     std::string what;                     ///< That it was read from.
   };
+
+  /// Of a dictionary: Arrow takes them from a Parquet file as they are there.
+  void check_places(arrow::Array const& array, std::string const& what) const {
+    if (array.type_id() != arrow::Type::DICTIONARY) return;
+    auto const& coded = static_cast<arrow::DictionaryArray const&>(array);
+    auto const values = coded.dictionary()->length();
+    for (std::int64_t row = 0; row < coded.length(); ++row) {
+      if (coded.IsNull(row)) continue;
+      auto const place = coded.GetValueIndex(row);
+      if (place >= 0 && place < values) continue;
+      refuse(what, fmt::format("a row has the value {} of a dictionary of {}", place, values),
+             "the file is damaged: fetch or write it again");
+    }
+  }
 
   /// None of what is no list.
   [[nodiscard]] auto list_extent(arrow::Array const& array, std::string const& what) const
