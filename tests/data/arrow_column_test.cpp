@@ -4,6 +4,8 @@
 #include <arrow/array/array_dict.h>
 #include <arrow/array/builder_binary.h>
 #include <arrow/array/builder_primitive.h>
+#include <arrow/record_batch.h>
+#include <arrow/table.h>
 #include <arrow/type.h>
 
 #include <cstdint>
@@ -13,6 +15,8 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+
+#include <raytrain/data/detail/arrow_columns.hpp>
 
 #include "../support/thrown_error.hpp"
 
@@ -41,4 +45,21 @@ TEST_CASE(
                               static_cast<std::uint32_t>(place)));
     }
   }
+}
+
+TEST_CASE("rows without a column that the file's schema has are refused, as a table and in blocks") {
+  arrow::FloatBuilder builder;
+  CHECK(builder.Append(1).ok());
+  auto const rows = arrow::RecordBatch::Make(arrow::schema({arrow::field("x", arrow::float32())}), 1,
+                                             {builder.Finish().ValueOrDie()});
+  auto const refused = [](auto const& some) {
+    raytrain::detail::ArrowColumns columns{"ParquetOptions", {}, {}};
+    columns.begin_file({"x", "y"}, "Parquet file 'f'");
+    return thrown_error([&] { columns.add(some); });
+  };
+  auto const* const text =
+      "invalid_data: reading Parquet file 'f': its rows have no column 'y', and its schema has; leave it out by "
+      "ParquetOptions::columns, or write the file again";
+  CHECK(refused(*rows) == text);
+  CHECK(refused(*arrow::Table::FromRecordBatches({rows}).ValueOrDie()) == text);
 }

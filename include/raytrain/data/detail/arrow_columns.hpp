@@ -68,15 +68,15 @@ class ArrowColumns {
   /// Where the file has the columns, in their order.
   [[nodiscard]] auto places() const noexcept -> std::vector<std::size_t> const& { return places_; }
 
-  /// The next rows, of the columns that were chosen or more.
+  /// The next rows, of the columns that were chosen or more. Errors: `invalid_data` where they lack one.
   void add(arrow::Table const& rows) {
     for (auto& column : columns_) {
-      for (auto const& chunk : rows.GetColumnByName(column.name())->chunks()) column.add(chunk, what_);
+      for (auto const& chunk : column_of(rows, column.name())->chunks()) column.add(chunk, what_);
     }
     has_rows_ = has_rows_ || rows.num_rows() > 0;
   }
   void add(arrow::RecordBatch const& rows) {
-    for (auto& column : columns_) column.add(rows.GetColumnByName(column.name()), what_);
+    for (auto& column : columns_) column.add(column_of(rows, column.name()), what_);
     has_rows_ = has_rows_ || rows.num_rows() > 0;
   }
 
@@ -94,6 +94,17 @@ class ArrowColumns {
   }
 
  private:
+  /// A group of no columns has none, which a file's schema may name.
+  template <class Rows>
+  [[nodiscard]] auto column_of(Rows const& rows, std::string const& name) const
+      -> decltype(rows.GetColumnByName(name)) {
+    auto found = rows.GetColumnByName(name);
+    if (found) return found;
+    throw Error{Errc::invalid_data, "reading " + what_,
+                fmt::format("its rows have no column '{}', and its schema has", name),
+                fmt::format("leave it out by {}::columns, or write the file again", options_)};
+  }
+
   template <class PlaceOf>
   void choose(std::vector<std::string> const& there, PlaceOf const& place_of) {
     auto const& kept = kept_.empty() ? there : kept_;
