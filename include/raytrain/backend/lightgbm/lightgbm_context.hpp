@@ -89,9 +89,7 @@ class LightGBMContext : public BoostingContext {
   /// their margins. A group operation.
   ///
   /// Errors: as `LightGBMDataset` of blocks; `rank_mismatch` when workers have other features or parameters; as
-  /// `booster`
-  ///         for
-  ///         parameters and the model that the training goes on from; `Stopped`.
+  ///         `booster` for parameters and the model that the training goes on from; `Stopped`.
   [[nodiscard]] auto dataset(MakeBlocks make_blocks, LightGBMParams const& params,
                              LightGBMDataset const* reference = nullptr) -> LightGBMDataset {
     connect();
@@ -111,8 +109,8 @@ class LightGBMContext : public BoostingContext {
   /// checkpoint that the run goes on from, or `initial_model`, or an empty one.
   ///
   /// Errors: as `LightGBMBooster`; `rank_mismatch` when workers have other parameters; `invalid_config` for a parameter
-  /// that LightGBM does not know or take, and for an
-  ///         objective or a number of classes that is not the checkpoint's; for a random forest to go on with.
+  ///         that LightGBM does not know or take, for an objective or a number of classes that is not the
+  ///         checkpoint's, and for a random forest to go on with.
   [[nodiscard]] auto booster(LightGBMParams const& params, LightGBMDataset const& train,
                              LightGBMBooster::Datasets const& others = {}) -> LightGBMBooster {
     connect();
