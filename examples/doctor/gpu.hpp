@@ -1,72 +1,36 @@
 #pragma once
 
-#include <dlfcn.h>
-
-#include <array>
 #include <cstddef>
 #include <filesystem>
-#include <string>
 
 #include <fmt/format.h>
 
+#include <raytrain/launch/gpu_driver.hpp>
+
 #include "findings.hpp"
-#include "host.hpp"
 
-// A library that is asked for at run time, so that the program runs where it is not.
-class LoadedLibrary {
- public:
-  explicit LoadedLibrary(char const* name) : handle_{::dlopen(name, RTLD_LAZY | RTLD_LOCAL)} {
-    if (handle_ == nullptr) problem_ = ::dlerror();
-  }
-
-  [[nodiscard]] auto is_there() const -> bool { return handle_ != nullptr; }
-  [[nodiscard]] auto problem() const -> std::string const& { return problem_; }
-
-  // The function's result, which is 0 when all is well; -1 without such a function.
-  template <class... Args>
-  auto call(char const* name, Args... args) const -> int {
-    auto* const function = handle_ != nullptr ? reinterpret_cast<int (*)(Args...)>(::dlsym(handle_, name)) : nullptr;
-    return function != nullptr ? function(args...) : -1;
-  }
-
- private:
-  void* handle_;
-  std::string problem_;
-};
-
-// Functions and numbers of the CUDA Driver API and of NCCL.
+// The driver, its GPUs and NCCL; what LibTorch makes of them is said beside its BLAS.
 inline void examine_gpus(Findings& findings) {
-  LoadedLibrary const driver{"libcuda.so.1"};
-  auto const has_device = std::filesystem::exists("/dev/nvidiactl");
-  if (!driver.is_there()) {
+  auto const driver = raytrain::GpuDriver::ask();
+  if (!driver.is_here) {
     findings.say("GPU", "none: NVIDIA's driver is not here (libcuda.so.1)");
-    if (has_device)
-      findings.advise("there is a GPU (/dev/nvidiactl), but its driver cannot be loaded: " + driver.problem());
+    if (std::filesystem::exists("/dev/nvidiactl"))
+      findings.advise("there is a GPU (/dev/nvidiactl), but its driver cannot be loaded: " + driver.problem);
     return;
   }
-  int count = 0;
-  auto const status = driver.call("cuInit", 0U);
-  if (status == 0) driver.call("cuDeviceGetCount", &count);
-  int version = 0;
-  driver.call("cuDriverGetVersion", &version);
-  findings.say("GPU", fmt::format("{}, the driver supports CUDA {}.{}", count, version / 1000, version % 1000 / 10));
-  if (status != 0)
-    findings.advise(fmt::format("NVIDIA's driver does not start (cuInit gives {}): nvidia-smi may tell why", status));
-  for (int at = 0; at < count; ++at) {
-    int device = 0;
-    std::array<char, 256> name{};
-    std::size_t bytes = 0;
-    driver.call("cuDeviceGet", &device, at);
-    driver.call("cuDeviceGetName", name.data(), static_cast<int>(name.size()), device);
-    driver.call("cuDeviceTotalMem_v2", &bytes, device);
-    findings.say("GPU", fmt::format("{}: {}, {}", at, name.data(), gibibytes(static_cast<double>(bytes))));
+  findings.say("GPU", fmt::format("{}, the driver supports CUDA {}", driver.gpus.size(),
+                                  raytrain::cuda_version_text(driver.cuda)));
+  if (driver.status != 0) {
+    findings.advise(
+        fmt::format("NVIDIA's driver does not start (cuInit gives {}): nvidia-smi may tell why", driver.status));
   }
-  LoadedLibrary const nccl{"libnccl.so.2"};
-  int nccl_version = 0;
-  nccl.call("ncclGetVersion", &nccl_version);
-  findings.say("NCCL", nccl.is_there() ? fmt::format("{}.{}.{}", nccl_version / 10000, nccl_version % 10000 / 100,
-                                                     nccl_version % 100)
-                                       : "not here (libnccl.so.2)");
-  if (count > 0 && !nccl.is_there())
+  for (std::size_t at = 0; at < driver.gpus.size(); ++at) {
+    auto const& gpu = driver.gpus[at];
+    findings.say("GPU", fmt::format("{}: {}, {}", at, gpu.name, raytrain::gibibytes_text(gpu.memory_bytes)));
+  }
+  auto const nccl = raytrain::installed_nccl();
+  findings.say("NCCL", nccl ? fmt::format("{}.{}.{}", *nccl / 10000, *nccl % 10000 / 100, *nccl % 100)
+                            : "not here (libnccl.so.2)");
+  if (!driver.gpus.empty() && !nccl)
     findings.advise("GPUs exchange arrays by NCCL, which is not here: install libnccl2");
 }
