@@ -6,6 +6,7 @@
 #include <torch/version.h>
 
 #include <raytrain/backend/torch/cpu_advice.hpp>
+#include <raytrain/backend/torch/gpu_advice.hpp>
 
 #include "blas.hpp"
 
@@ -15,6 +16,14 @@ void examine_blas(Findings& findings) {
   std::string text = "unknown";
   if (!blas.openblas_core.empty()) text = "OpenBLAS with its " + blas.openblas_core + " kernels";
   if (!blas.reference_blas.empty()) text = "the reference BLAS, " + blas.reference_blas.string();
-  findings.say("LibTorch", fmt::format("{}, BLAS: {}", TORCH_VERSION, text));
+  auto const facts = raytrain::read_gpu_facts();
+  auto const problem = raytrain::gpu_problem(facts);
+  auto const cuda = facts.libtorch_cuda == 0
+                        ? std::string{"without CUDA"}
+                        : fmt::format("for CUDA {}{}", raytrain::cuda_version_text(facts.libtorch_cuda),
+                                      problem ? "" : ", which the driver runs");
+  findings.say("LibTorch", fmt::format("{}, {}, BLAS: {}", TORCH_VERSION, cuda, text));
   if (auto advice = raytrain::blas_advice(blas)) findings.advise(*std::move(advice));
+  if (problem && facts.driver.is_here)
+    findings.advise("LibTorch trains on no GPU here: " + problem->happened + "; " + problem->remedy);
 }

@@ -251,21 +251,26 @@ TEST_CASE("more GPUs than there are, and parts that are none, are refused before
   }
 }
 
-TEST_CASE("workers that the GPUs of the host have no room for are refused, with how many have") {
+TEST_CASE("workers that the GPUs of the host have no room for are refused before one starts, with the GPUs there are") {
   Gpus const gpus{2};
   auto const devices = raytrain::detail::Devices::here().count;
+  auto started = std::make_shared<std::atomic<bool>>(false);
   TemporaryFolder const folder;
   auto const text = thrown_error([&] {
     Trainer<TorchBackend>{
-        [](TorchContext&) {},
+        [started](TorchContext&) { *started = true; },
         {.scaling = {.num_workers = 2 * devices + 1, .resources_per_worker = {.gpus = 0.5}, .use_gpu = true},
          .run = {.name = "r", .storage_path = folder.path(), .handle_signals = false}}}
         .fit();
   });
+  CHECK_FALSE(*started);
+  check_contains(text, "invalid_config: ScalingConfig::resources_per_worker.gpus");
   check_contains(text, std::to_string(2 * devices + 1) + " workers of this host ask for 0.5 GPUs each");
+  check_contains(text, "and it has " + std::to_string(devices) + " (0: ");
+  check_contains(text, raytrain::detail::Devices::names().back() + ")");
 }
 
-TEST_CASE("a GPU is asked for where there is none: the error says what to do") {
+TEST_CASE("a GPU is asked for where there is none: the error says why there is none, and what to do") {
   if (has_real_gpu()) return;
   TemporaryFolder const folder;
   auto const text = thrown_error([&] {
@@ -274,8 +279,10 @@ TEST_CASE("a GPU is asked for where there is none: the error says what to do") {
         {.scaling = {.use_gpu = true}, .run = {.name = "r", .storage_path = folder.path(), .handle_signals = false}}}
         .fit();
   });
-  check_contains(text, "finds no GPU here");
-  check_contains(text, "leave it out to train on the CPU");
+  auto const problem = gpu_problem(read_gpu_facts());
+  REQUIRE(problem);
+  check_contains(text, "ScalingConfig::use_gpu: is set, and " + problem->happened);
+  check_contains(text, problem->remedy + "; or leave use_gpu out to train on the CPU");
 }
 
 TEST_CASE("a backend that trains on the CPU refuses GPUs") {

@@ -90,6 +90,20 @@ def slow_kernels():
     answer.expect_says('OpenBLAS with its Prescott kernels', 'export OPENBLAS_CORETYPE=')
 
 
+def driver():
+    """A stand-in for NVIDIA's driver, RAYTRAIN_TEST_DRIVER, with two GPUs."""
+    folder = os.path.dirname(os.environ['RAYTRAIN_TEST_DRIVER'])
+    answer = Answer('--workers', '1', LD_LIBRARY_PATH=folder, RAYTRAIN_TEST_GPUS='2', RAYTRAIN_TEST_DRIVER_CUDA='9000')
+    answer.expect('it is no failure', answer.status == 0)
+    answer.expect_says('2, the driver supports CUDA 9.0', '1: Fake GPU, 8.0 GiB')
+    if 'not built with it' not in answer.text:
+        answer.expect_says('LibTorch trains on no GPU here: ')
+        expected = 'is built without CUDA' if 'without CUDA' in answer.text else 'driver supports CUDA up to 9.0'
+        answer.expect_says(expected)
+    hidden = Answer('--workers', '1', LD_LIBRARY_PATH=folder, RAYTRAIN_TEST_GPUS='2', CUDA_VISIBLE_DEVICES='')
+    hidden.expect_says('0, the driver supports CUDA 11.4')
+
+
 def ranks():
     answer = Answer(start=[*mpirun, '-n', '2'])
     answer.expect('it is no failure', answer.status == 0)
@@ -123,7 +137,7 @@ def differs():
 
 
 CASES = {function.__name__: function for function in (
-    threads, too_many, in_memory, storage_of_others, unusable_storage, slow_kernels, bound, ranks, bound_rank, differs)}
+    threads, too_many, in_memory, storage_of_others, unusable_storage, slow_kernels, bound, driver, ranks, bound_rank, differs)}
 
 if __name__ == '__main__':
     CASES[case]()

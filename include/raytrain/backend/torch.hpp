@@ -15,6 +15,7 @@
 #include <raytrain/backend/torch/cpu_advice.hpp>
 #include <raytrain/backend/torch/detail/freed_memory.hpp>
 #include <raytrain/backend/torch/diloco.hpp>
+#include <raytrain/backend/torch/gpu_advice.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/backend/torch/load_model.hpp>
@@ -28,6 +29,7 @@
 #include <raytrain/backend/torch/training_state.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/launch/gpu_driver.hpp>
 #include <raytrain/train/early_stopping.hpp>
 #include <raytrain/train/worker_setup.hpp>
 
@@ -53,10 +55,14 @@ class TorchBackend {
   auto make_context(WorkerSetup setup) const -> TorchContext;
 
   /// Calls the training function. What LibTorch throws in it loses the stack of frames that it carries in its text.
+  ///
+  /// Errors: as `out_of_gpu_memory`.
   template <class F>
   void call(F const& training) const {
     try {
       training();
+    } catch (c10::OutOfMemoryError const& error) {
+      throw out_of_gpu_memory(error.what_without_backtrace(), gpu_memory());
     } catch (c10::Error const& error) {
       throw std::runtime_error{error.what_without_backtrace()};
     }

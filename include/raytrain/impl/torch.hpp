@@ -39,6 +39,7 @@
 #include <raytrain/backend/torch/detail/tensors_of_ranks-inl.hpp>
 #include <raytrain/backend/torch/detail/worker_device-inl.hpp>
 #include <raytrain/backend/torch/diloco-inl.hpp>
+#include <raytrain/backend/torch/gpu_advice-inl.hpp>
 #include <raytrain/backend/torch/grad_scaler-inl.hpp>
 #include <raytrain/backend/torch/gradient_exchange-inl.hpp>
 #include <raytrain/backend/torch/lr_schedule-inl.hpp>

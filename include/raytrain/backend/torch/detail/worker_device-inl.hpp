@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <torch/cuda.h>
 #include <torch/torch.h>
@@ -24,6 +23,7 @@
 #include <raytrain/backend/torch/detail/nccl_arrays.hpp>
 #include <raytrain/backend/torch/detail/nccl_library.hpp>
 #include <raytrain/backend/torch/detail/worker_device.hpp>
+#include <raytrain/backend/torch/gpu_advice.hpp>
 #include <raytrain/backend/torch/torch_config.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
@@ -31,6 +31,8 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/launch/gpu_driver.hpp>
+#include <raytrain/launch/job_environment.hpp>
 #include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
@@ -55,6 +57,24 @@ RAYTRAIN_TORCH_INLINE auto gpus_of(ScalingConfig const& scaling) noexcept -> dou
   return gpus > 0 ? gpus : 1;
 }
 
+RAYTRAIN_TORCH_INLINE auto Devices::names() -> std::vector<std::string> {
+  if (auto const pretended = pretended_devices().load(); pretended > 0) {
+    return {static_cast<std::size_t>(pretended), "a pretended one"};
+  }
+  std::vector<std::string> names;
+  for (auto const& gpu : GpuDriver::ask().gpus) names.push_back(gpu.name);
+  return names;
+}
+
+/// " (0: NVIDIA H200, 1: NVIDIA H200)" where so many are known by name.
+RAYTRAIN_TORCH_INLINE auto listed_devices(int devices) -> std::string {
+  auto const names = Devices::names();
+  if (names.empty() || names.size() != static_cast<std::size_t>(devices)) return {};
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) text += fmt::format("{}{}: {}", i == 0 ? " (" : ", ", i, names[i]);
+  return text + ')';
+}
+
 RAYTRAIN_TORCH_INLINE auto share_devices(DeviceClaim const& claim) -> DeviceShare {
   auto const [worker, workers, gpus, devices] = claim;
   auto const available = static_cast<std::uint64_t>(std::max(devices, 0));
@@ -63,7 +83,8 @@ RAYTRAIN_TORCH_INLINE auto share_devices(DeviceClaim const& claim) -> DeviceShar
   auto const on_one = gpus < 1 ? static_cast<std::uint64_t>(1 / gpus + rounding) : 1;
   if (std::uint64_t{workers} > available / each * on_one) {
     throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
-                fmt::format("{} workers of this host ask for {} GPUs each, and it has {}", workers, gpus, devices),
+                fmt::format("{} workers of this host ask for {} GPUs each, and it has {}{}", workers, gpus, devices,
+                            listed_devices(devices)),
                 fmt::format("use {} workers here, or write a smaller number, as 0.5 for two workers on each GPU",
                             std::max<std::uint64_t>(1, available / each * on_one))};
   }
@@ -91,6 +112,20 @@ RAYTRAIN_TORCH_INLINE void run_backwards_here(bool here) {
   set(c10::AutogradState::get_tls_state());
 }
 
+/// How many workers divide the devices that this process sees, as far as it can tell by itself: a launcher may have
+/// left other ranks of the host other GPUs to see.
+RAYTRAIN_TORCH_INLINE auto workers_on_devices(ScalingConfig const& scaling) -> std::uint32_t {
+  auto const job = job_environment();
+  auto const is_alone = !job || job->size == WorldSize{1};
+  if (scaling.launch == Launch::threads || (scaling.launch == Launch::automatic && is_alone)) {
+    return scaling.world_size().value;
+  }
+  auto const* const local = std::getenv("LOCAL_WORLD_SIZE");  // set for every worker that is a process
+  auto const may_see_others = scaling.launch != Launch::processes && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
+  if (local == nullptr || may_see_others) return 1;
+  return static_cast<std::uint32_t>(std::max(1UL, std::strtoul(local, nullptr, 10)));
+}
+
 RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
   auto const [type, count] = Devices::here();
   constexpr auto attempted = "ScalingConfig::use_gpu";
@@ -102,13 +137,11 @@ RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
                 "leave one of them out"};
   }
   if (count == 0) {
-    auto const* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    throw Error{Errc::invalid_config, attempted,
-                fmt::format("is set, and LibTorch {}.{}.{} finds no GPU here{}", TORCH_VERSION_MAJOR,
-                            TORCH_VERSION_MINOR, TORCH_VERSION_PATCH,
-                            visible == nullptr ? "" : fmt::format(" (CUDA_VISIBLE_DEVICES is '{}')", visible)),
-                "leave it out to train on the CPU; a GPU needs a LibTorch that is built with CUDA and linked by "
-                "--no-as-needed -ltorch_cuda, and NVIDIA's driver: nvidia-smi lists what that finds"};
+    auto const problem = gpu_problem(read_gpu_facts())
+                             .value_or(GpuProblem{"the driver has GPUs, and LibTorch finds none",
+                                                  "see what python3 -c 'import torch; torch.cuda.init()' says"});
+    throw Error{Errc::invalid_config, attempted, "is set, and " + problem.happened,
+                problem.remedy + "; or leave use_gpu out to train on the CPU"};
   }
   if (type != at::kCPU && !RunsBackwardsHere<c10::AutogradState>) {
     throw Error{
@@ -118,20 +151,7 @@ RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
                     TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR),
         "use LibTorch 2.0 or newer"};
   }
-  (void)share_devices({.gpus = gpus_of(scaling), .devices = count});
-}
-
-/// As NVIDIA's driver calls it; none where that cannot be asked.
-RAYTRAIN_TORCH_INLINE auto gpu_name(int index) -> std::optional<std::string> {
-  auto* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
-  if (driver == nullptr) return std::nullopt;
-  using GetName = int (*)(char*, int, int);
-  auto const get_name = reinterpret_cast<GetName>(dlsym(driver, "cuDeviceGetName"));
-  constexpr int most = 256;
-  std::string name(most, '\0');
-  if (get_name == nullptr || get_name(name.data(), most, index) != 0) return std::nullopt;
-  name.resize(name.find('\0'));
-  return name;
+  (void)share_devices({.workers = workers_on_devices(scaling), .gpus = gpus_of(scaling), .devices = count});
 }
 
 RAYTRAIN_TORCH_INLINE auto WorkerDevice::make_arrays(Options const& options) -> std::unique_ptr<DeviceArrays> {
@@ -209,12 +229,13 @@ RAYTRAIN_TORCH_INLINE void WorkerDevice::choose(ScalingConfig const& scaling, Pl
                           .devices = count});
   auto const& wanted = scaling.accelerator_type;
   if (wanted.empty()) return;
-  auto const name = gpu_name(share_.devices.front());
-  if (!name || name->find(wanted) != std::string::npos) return;
-  throw Error{
-      Errc::invalid_config, "ScalingConfig::accelerator_type",
-      fmt::format("is '{}', and {} of rank {} is '{}'", wanted, device().str(), placement.world_rank.value, *name),
-      "leave it out, or write a part of the name that nvidia-smi lists"};
+  auto const names = Devices::names();
+  auto const index = static_cast<std::size_t>(share_.devices.front());
+  if (type_ == at::kCPU || index >= names.size() || names[index].find(wanted) != std::string::npos) return;
+  throw Error{Errc::invalid_config, "ScalingConfig::accelerator_type",
+              fmt::format("is '{}', and {} of rank {} is '{}'", wanted, device().str(), placement.world_rank.value,
+                          names[index]),
+              "leave it out, or write a part of the name that nvidia-smi lists"};
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::~WorkerDevice() {

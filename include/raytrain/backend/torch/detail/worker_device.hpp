@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <c10/core/Stream.h>
@@ -28,6 +29,8 @@ struct Devices {
   int count = 0;
 
   [[nodiscard]] static auto here() -> Devices;
+  /// As NVIDIA's driver calls them, in their order; none where it cannot be asked.
+  [[nodiscard]] static auto names() -> std::vector<std::string>;
   static void pretend(int count);  ///< For tests; 0 ends it.
 };
 
@@ -45,10 +48,11 @@ struct DeviceClaim {
   int devices = 0;            ///< That there are.
 };
 
-/// Errors: `invalid_config` where there are too few devices for so many workers, with how many there are.
+/// Errors: `invalid_config` where there are too few devices for so many workers, with those that there are.
 [[nodiscard]] auto share_devices(DeviceClaim const& claim) -> DeviceShare;
 
-/// Before any worker starts. Errors: `invalid_config` where there is no GPU, or are fewer than one worker asks for.
+/// Before any worker starts. Errors: `invalid_config` where there is no GPU, with the reason, or are fewer than the
+/// workers ask for that are known to divide them: threads, and processes of this host that see the same GPUs.
 void check_devices(ScalingConfig const& scaling);
 
 /// Where a worker trains: on the CPU, or on GPUs. As long as it lives its GPU is the thread's current device, backwards
