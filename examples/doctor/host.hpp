@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <raytrain/core/usable_cores.hpp>
+#include <raytrain/launch/gpu_driver.hpp>
 #include <raytrain/launch/host.hpp>
 
 #include "findings.hpp"
@@ -42,15 +43,15 @@ inline auto vector_instructions() -> std::string {
 #endif
 }
 
-inline auto gibibytes(double bytes) -> std::string { return fmt::format("{:.1f} GiB", bytes / (1 << 30)); }
-
 inline void examine_processor(Findings& findings) {
   auto const model = proc_entry("/proc/cpuinfo", "model name");
   findings.say("Processor", fmt::format("{}, {} cores, vector instructions: {}", model.empty() ? "unknown" : model,
                                         ::sysconf(_SC_NPROCESSORS_ONLN), vector_instructions()));
-  auto const kibibytes = [](char const* name) { return 1024 * std::atof(proc_entry("/proc/meminfo", name).c_str()); };
-  findings.say("Memory", fmt::format("{} of {} available", gibibytes(kibibytes("MemAvailable")),
-                                     gibibytes(kibibytes("MemTotal"))));
+  auto const bytes = [](char const* name) {
+    return 1024 * std::strtoull(proc_entry("/proc/meminfo", name).c_str(), nullptr, 10);
+  };
+  findings.say("Memory", fmt::format("{} of {} available", raytrain::gibibytes_text(bytes("MemAvailable")),
+                                     raytrain::gibibytes_text(bytes("MemTotal"))));
 }
 
 // How this worker is placed among those of its host.

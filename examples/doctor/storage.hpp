@@ -43,9 +43,9 @@ inline void examine_storage(std::filesystem::path const& folder, Findings& findi
   struct statfs facts {};
   if (::statfs(folder.c_str(), &facts) != 0) return;
   auto const name = file_system_name(static_cast<std::uint64_t>(facts.f_type));
-  auto const free_bytes = static_cast<double>(facts.f_bavail) * static_cast<double>(facts.f_bsize);
+  auto const free_bytes = static_cast<std::size_t>(facts.f_bavail) * static_cast<std::size_t>(facts.f_bsize);
   findings.say("Storage", fmt::format("{}: {}, {} free", std::filesystem::absolute(folder).parent_path().string(), name,
-                                      gibibytes(free_bytes)));
+                                      raytrain::gibibytes_text(free_bytes)));
   if (name == "tmpfs" || name == "ramfs") {
     findings.advise("checkpoints go to memory (" + name +
                     "), which is gone when the host is: choose another --storage");

@@ -87,8 +87,10 @@ TEST_CASE("LibTorch finds a GPU exactly where the facts name no problem") {
 }
 
 TEST_CASE("a GPU without room is an error with the rank, the room that was left, and what to try") {
-  auto const text = std::string{out_of_gpu_memory("tried to allocate 2.00 GiB", GpuMemory{1 << 29, 1 << 30}).what()};
-  check_contains(text, "its memory is full: tried to allocate 2.00 GiB (0.5 GiB of the GPU's 1.0 GiB are free)");
+  auto const text =
+      std::string{out_of_gpu_memory("loading x", "tried to allocate 2.00 GiB", GpuMemory{1 << 29, 1 << 30}).what()};
+  check_contains(text,
+                 "loading x: the GPU's memory is full: tried to allocate 2.00 GiB (0.5 GiB of its 1.0 GiB are free)");
 
   TemporaryFolder const folder;
   auto const thrown = thrown_error([&] {
@@ -101,8 +103,19 @@ TEST_CASE("a GPU without room is an error with the rank, the room that was left,
         .fit();
   });
   check_contains(thrown, "rank 1");
-  check_contains(thrown, "training on a GPU: its memory is full: tried to allocate 3.00 GiB");
+  check_contains(thrown, "training: the GPU's memory is full: tried to allocate 3.00 GiB");
   check_contains(thrown, "use a smaller batch_size, with ctx.accumulate");
   check_contains(thrown, "activation_checkpoint");
   check_contains(thrown, "fewer workers on a GPU");
+}
+
+TEST_CASE("a GPU without room while a state is loaded is no error of the state") {
+  auto const text = thrown_error([] {
+    raytrain::detail::torch_call(
+        "loading a state", [] { C10_THROW_ERROR(OutOfMemoryError, "tried to allocate 3.00 GiB"); },
+        "give the model the layers that it was stored with");
+  });
+  check_contains(text, "loading a state: the GPU's memory is full: tried to allocate 3.00 GiB");
+  check_contains(text, "use a smaller batch_size");
+  CHECK(text.find("layers") == std::string::npos);
 }

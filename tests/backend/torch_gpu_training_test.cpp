@@ -270,6 +270,24 @@ TEST_CASE("workers that the GPUs of the host have no room for are refused before
   check_contains(text, raytrain::detail::Devices::names().back() + ")");
 }
 
+TEST_CASE(
+    "a process that other workers of its host divide the GPUs with has no room for all, unless they may see others") {
+  Gpus const gpus{2};
+  auto const devices = raytrain::detail::Devices::here().count;
+  auto const refusal = [](Launch launch) {
+    return thrown_error([&] { raytrain::detail::check_devices({.launch = launch, .use_gpu = true}); });
+  };
+  auto const workers = std::to_string(devices + 1);
+  ::setenv("LOCAL_WORLD_SIZE", workers.c_str(), 1);
+  check_contains(refusal(Launch::processes), workers + " workers of this host ask for 1 GPUs each");
+  check_contains(refusal(Launch::ranks), workers + " workers of this host ask for 1 GPUs each");
+  ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
+  check_contains(refusal(Launch::processes), workers + " workers of this host ask for 1 GPUs each");
+  CHECK_NOTHROW(raytrain::detail::check_devices({.launch = Launch::ranks, .use_gpu = true}));
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  ::unsetenv("LOCAL_WORLD_SIZE");
+}
+
 TEST_CASE("a GPU is asked for where there is none: the error says why there is none, and what to do") {
   if (has_real_gpu()) return;
   TemporaryFolder const folder;

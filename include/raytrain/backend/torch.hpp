@@ -62,7 +62,7 @@ class TorchBackend {
     try {
       training();
     } catch (c10::OutOfMemoryError const& error) {
-      throw out_of_gpu_memory(error.what_without_backtrace(), gpu_memory());
+      throw out_of_gpu_memory("training", error.what_without_backtrace(), gpu_memory());
     } catch (c10::Error const& error) {
       throw std::runtime_error{error.what_without_backtrace()};
     }

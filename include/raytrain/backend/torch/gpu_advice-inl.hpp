@@ -9,7 +9,9 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <ATen/detail/CUDAHooksInterface.h>
 
@@ -75,11 +77,13 @@ RAYTRAIN_TORCH_INLINE auto gpu_problem(GpuFacts const& facts) -> std::optional<G
                     "Slurm's by --gpus"};
 }
 
-RAYTRAIN_TORCH_INLINE auto out_of_gpu_memory(std::string const& text, std::optional<GpuMemory> memory) -> Error {
-  auto const left = memory ? fmt::format(" ({} of the GPU's {} are free)", gibibytes_text(memory->free_bytes),
+RAYTRAIN_TORCH_INLINE auto out_of_gpu_memory(std::string attempted, std::string_view text,
+                                             std::optional<GpuMemory> memory) -> Error {
+  auto const first_line = text.substr(0, text.find('\n'));
+  auto const left = memory ? fmt::format(" ({} of its {} are free)", gibibytes_text(memory->free_bytes),
                                          gibibytes_text(memory->total_bytes))
                            : std::string{};
-  return {Errc::backend, "training on a GPU", "its memory is full: " + text + left,
+  return {Errc::backend, std::move(attempted), fmt::format("the GPU's memory is full: {}{}", first_line, left),
           "use a smaller batch_size, with ctx.accumulate for as large a step; activation_checkpoint; bf16 by "
           "ctx.autocast; or fewer workers on a GPU, by a larger ScalingConfig::resources_per_worker.gpus"};
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/launch/gpu_driver.hpp>
@@ -31,7 +32,8 @@ struct GpuProblem {
 [[nodiscard]] auto gpu_problem(GpuFacts const& facts) -> std::optional<GpuProblem>;
 
 /// For a GPU without room. `text`: LibTorch's; `memory`: of that GPU, where it is known.
-[[nodiscard]] auto out_of_gpu_memory(std::string const& text, std::optional<GpuMemory> memory) -> Error;
+[[nodiscard]] auto out_of_gpu_memory(std::string attempted, std::string_view text, std::optional<GpuMemory> memory)
+    -> Error;
 
 }  // namespace raytrain
 
