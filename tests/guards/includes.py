@@ -44,6 +44,7 @@ STANDARD = {
     'exception': r'\b(exception\w*|current_exception|rethrow_exception|make_exception_ptr|terminate|uncaught_exceptions|set_terminate|'
                  r'nested_exception|throw_with_nested)\b',
     'filesystem': r'\bfilesystem\b',
+    'fmt/core.h': r'\bfmt::(format|format_string|print|string_view)\b',
     'fmt/format.h': r'\b(fmt::|FMT_)',
     'fmt/ranges.h': r'\bfmt::join\b',
     'fstream': r'\b((if|of|f)stream|ios)\b',
@@ -53,7 +54,7 @@ STANDARD = {
     'initializer_list': r'\binitializer_list\b',
     'iomanip': r'\b(setw|setprecision|setfill|quoted|put_time|get_time|setbase)\b',
     'iostream': r'\b(cout|cerr|cin|clog|ios)\b',
-    'iterator': r'\b(\w*_iterator\w*|iterator\w*|back_inserter|inserter|distance|next|prev|advance|ssize|sentinel\w*|default_sentinel\w*|data|size|'
+    'iterator': r'\branges::(begin|end|data|size|empty)\b|\b(\w*_iterator\w*|iterator\w*|back_inserter|inserter|distance|next|prev|advance|ssize|sentinel\w*|default_sentinel\w*|data|size|'
                 r'begin|end|iter_\w+|indirect\w*|make_move_iterator|istreambuf_iterator|input_iterator_tag)\b',
     'latch': r'\blatch\b',
     'limits': r'\bnumeric_limits\b',
@@ -169,6 +170,7 @@ def check(root):
             if names_of(header) and not names_of(header) & words:
                 yield f'{file}: uses nothing of <{header}>'
     yield from unreachable(root)
+    yield from slow(root)
 
 
 # A type of a namespace, which is not indented, and one that a header declares itself, wherever.
@@ -198,6 +200,26 @@ def unreachable(root):
                 yield f'include/{header}: names {name}, and includes nothing that reaches <{"> or <".join(sorted(places[name]))}>'
 
 
+# Headers that take a tenth of a second or more, which each file of a user's program that has <raytrain/trainer.hpp> would pay.
+SLOW = re.compile(r'ranges|cmath|random|regex|[io]*stream|[fs]+tream|fmt/(?!core\.h).*|asio.*')
+
+
+def slow(root):
+    """A finding for each slow header that <raytrain/trainer.hpp> reaches by declarations."""
+    reached, left = set(), ['raytrain/trainer.hpp']
+    while left:
+        one = left.pop()
+        path = root / 'include' / one
+        if one in reached or not path.exists():
+            continue
+        reached.add(one)
+        for other in INCLUDE.findall(path.read_text(errors='replace')):
+            if SLOW.fullmatch(other):
+                yield f'include/{one}: includes <{other}>, and <raytrain/trainer.hpp> includes it: let a -inl.hpp include that'
+            elif not other.endswith('-inl.hpp'):
+                left.append(other)
+
+
 HEADER = '#pragma once\nnamespace raytrain {\nstruct Rank { int value; };\nauto first() -> Rank;\n}\n'
 GOOD = {
     'include/raytrain/core/identifiers.hpp': HEADER,
@@ -216,6 +238,9 @@ DEFECTS = {
     'one that only the definitions include': {
         'include/raytrain/core/a.hpp': 'auto next() -> raytrain::Rank;\n#include <raytrain/core/a-inl.hpp>\n',
         'include/raytrain/core/a-inl.hpp': '#include <raytrain/core/identifiers.hpp>\nauto next() -> raytrain::Rank { return raytrain::first(); }\n'},
+    'a slow header in each program': {
+        'include/raytrain/trainer.hpp': '#include <raytrain/core/world.hpp>\nstruct Trainer { World world; };\n',
+        'include/raytrain/core/world.hpp': '#include <ranges>\nstruct World { std::ranges::range auto const* ranks; };\n'},
     'a header of ours for a word in a text': {'include/raytrain/core/a.hpp': '#include <raytrain/core/identifiers.hpp>\nauto a = "Rank";\n'},
 }
 

@@ -32,9 +32,9 @@ namespace raytrain {
 /// Cost:   about 3 times the bytes of a sum, in world size + log2(world size) + 1 operations.
 /// Source: S. Maleki et al., "Scaling Distributed Training with Adaptive Summation", MLSys 2021.
 template <MutableElementArray R>
-requires std::floating_point<std::ranges::range_value_t<R>>
+requires std::floating_point<ArrayElement<R>>
 void adasum(Collective& collective, R&& gradient) {
-  using T = std::ranges::range_value_t<R>;
+  using T = ArrayElement<R>;
   auto const values = detail::span_of(gradient);
   auto const world = std::size_t{collective.size().value};
   // Each rank combines a slice, the same one of all gradients.

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <ranges>
 #include <span>
 #include <type_traits>
 
@@ -212,11 +211,11 @@ class Collective {
     broadcast(detail::span_of(values), root);
   }
   template <detail::Array R>
-  void all_gather(std::span<std::ranges::range_value_t<R> const> mine, R&& all) {
+  void all_gather(std::span<ArrayElement<R> const> mine, R&& all) {
     all_gather(mine, detail::span_of(all));
   }
   template <detail::Array R>
-  void reduce_scatter(std::span<std::ranges::range_value_t<R> const> all, R&& mine, ReduceOp op) {
+  void reduce_scatter(std::span<ArrayElement<R> const> all, R&& mine, ReduceOp op) {
     reduce_scatter(all, detail::span_of(mine), op);
   }
   template <detail::Array R>
@@ -224,15 +223,15 @@ class Collective {
     reduce(detail::span_of(values), op, root);
   }
   template <detail::Array R>
-  void gather(std::span<std::ranges::range_value_t<R> const> mine, R&& all, Rank root) {
+  void gather(std::span<ArrayElement<R> const> mine, R&& all, Rank root) {
     gather(mine, detail::span_of(all), root);
   }
   template <detail::Array R>
-  void scatter(std::span<std::ranges::range_value_t<R> const> all, R&& mine, Rank root) {
+  void scatter(std::span<ArrayElement<R> const> all, R&& mine, Rank root) {
     scatter(all, detail::span_of(mine), root);
   }
   template <detail::Array R>
-  void all_gatherv(std::span<std::ranges::range_value_t<R> const> mine, R&& all, std::span<std::size_t const> counts) {
+  void all_gatherv(std::span<ArrayElement<R> const> mine, R&& all, std::span<std::size_t const> counts) {
     all_gatherv(mine, detail::span_of(all), counts);
   }
 

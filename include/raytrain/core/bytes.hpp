@@ -24,7 +24,7 @@ using BytesView = std::span<std::byte const>;
 class SharedBytes {
  public:
   SharedBytes() = default;
-  explicit SharedBytes(Bytes bytes) : SharedBytes{std::make_shared<Bytes const>(std::move(bytes))} {}
+  explicit SharedBytes(Bytes bytes);
   /// `owner` keeps them where they are.
   SharedBytes(BytesView bytes, std::shared_ptr<void const> owner) : bytes_{bytes}, owner_{std::move(owner)} {}
 

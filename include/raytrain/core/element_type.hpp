@@ -4,10 +4,11 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <raytrain/core/float16.hpp>
 
@@ -116,16 +117,27 @@ void with_element_type(ElementType type, Work const& work) {
   }
 }
 
+namespace detail {
+/// None where the array would be gone before the call.
+template <class R>
+using ArrayIterator = decltype(std::ranges::begin(std::declval<R>()));
+}  // namespace detail
+
+template <class R>
+using ArrayElement = std::iter_value_t<detail::ArrayIterator<R>>;
+
 /// Numbers that lie one behind the other and outlive the call: a vector, a `std::array` or a `Buffer` with a name, or a
 /// span.
 template <class R>
-concept ElementArray = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> &&
-    std::ranges::borrowed_range<R> && Element<std::ranges::range_value_t<R>>;
+concept ElementArray = std::contiguous_iterator<detail::ArrayIterator<R>> && Element<ArrayElement<R>> &&
+    requires(R&& array) {
+  std::ranges::size(array);
+};
 
 /// One whose numbers may be changed.
 template <class R>
 concept MutableElementArray = ElementArray<R> &&
-    std::same_as<std::ranges::range_reference_t<R>, std::add_lvalue_reference_t<std::ranges::range_value_t<R>>>;
+    std::same_as<std::iter_reference_t<detail::ArrayIterator<R>>, std::add_lvalue_reference_t<ArrayElement<R>>>;
 
 namespace detail {
 
@@ -140,7 +152,7 @@ template <Element T>
 }
 
 template <MutableElementArray R>
-[[nodiscard]] auto span_of(R&& values) -> std::span<std::ranges::range_value_t<R>> {
+[[nodiscard]] auto span_of(R&& values) -> std::span<ArrayElement<R>> {
   return {std::ranges::data(values), std::ranges::size(values)};
 }
 

@@ -33,6 +33,10 @@ RAYTRAIN_INLINE Metrics::Metrics(std::initializer_list<Entry> entries) {
   for (auto const& entry : entries) set(entry.name, entry.value);
 }
 
+RAYTRAIN_INLINE void Metrics::reserve(std::size_t count) { entries_.reserve(count); }
+
+RAYTRAIN_INLINE auto Metrics::operator==(Metrics const& other) const -> bool { return entries_ == other.entries_; }
+
 RAYTRAIN_INLINE auto Metrics::find(std::string_view name) const noexcept -> MetricValue const* {
   auto const* const entry = const_cast<Metrics*>(this)->find_entry(name);
   return entry != nullptr ? &entry->value : nullptr;

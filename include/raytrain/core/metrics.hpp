@@ -58,13 +58,13 @@ class Metrics {
   /// "loss, accuracy", or "(none)".
   [[nodiscard]] auto names() const -> std::string;
 
-  void reserve(std::size_t count) { entries_.reserve(count); }
+  void reserve(std::size_t count);
   [[nodiscard]] auto size() const noexcept -> std::size_t { return entries_.size(); }
   [[nodiscard]] auto empty() const noexcept -> bool { return entries_.empty(); }
   [[nodiscard]] auto begin() const noexcept { return entries_.begin(); }
   [[nodiscard]] auto end() const noexcept { return entries_.end(); }
 
-  friend auto operator==(Metrics const& a, Metrics const& b) -> bool { return a.entries_ == b.entries_; }
+  auto operator==(Metrics const& other) const -> bool;
 
  private:
   void put(std::string_view name, MetricValue value);

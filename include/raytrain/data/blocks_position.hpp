@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-
-#include <fmt/format.h>
 
 #include <raytrain/message/fields.hpp>
 
@@ -29,17 +26,14 @@ struct BlocksPosition {
 
   /// Where another number of workers begins that cannot go on at the positions of those before, one or more, since
   /// these had not taken equally many blocks: at the beginning of their epoch.
-  [[nodiscard]] static auto begin_of_epoch(std::span<BlocksPosition const> positions) -> BlocksPosition {
-    return {.epoch = std::ranges::min(positions, {}, &BlocksPosition::epoch).epoch};
-  }
+  [[nodiscard]] static auto begin_of_epoch(std::span<BlocksPosition const> positions) -> BlocksPosition;
 
   /// Tells a person of it.
-  [[nodiscard]] auto text_of_begin(std::size_t workers_before, std::size_t workers) const -> std::string {
-    return fmt::format(
-        "the {} workers of the checkpoint had not taken equally many blocks, and now there are {}: epoch {} begins "
-        "anew, with blocks that were taken, too",
-        workers_before, workers, epoch);
-  }
+  [[nodiscard]] auto text_of_begin(std::size_t workers_before, std::size_t workers) const -> std::string;
 };
 
 }  // namespace raytrain
+
+#ifndef RAYTRAIN_COMPILED
+#include <raytrain/data/blocks_position-inl.hpp>
+#endif

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/element_type.hpp>

@@ -3,6 +3,7 @@
 
 #include <raytrain/data/batch-inl.hpp>
 #include <raytrain/data/batch_range-inl.hpp>
+#include <raytrain/data/blocks_position-inl.hpp>
 #include <raytrain/data/column-inl.hpp>
 #include <raytrain/data/csv-inl.hpp>
 #include <raytrain/data/data_paths-inl.hpp>

@@ -45,3 +45,9 @@ RAYTRAIN_INLINE void check_field_names(std::vector<std::string> const& names) {
 }
 
 }  // namespace raytrain::detail
+
+namespace raytrain {
+
+RAYTRAIN_INLINE auto to_metrics(Metrics const& metrics) -> Metrics { return metrics; }
+
+}  // namespace raytrain

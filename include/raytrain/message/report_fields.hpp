@@ -36,7 +36,7 @@ template <Reportable R>
 }
 
 /// As they are.
-[[nodiscard]] inline auto to_metrics(Metrics const& metrics) -> Metrics { return metrics; }
+[[nodiscard]] auto to_metrics(Metrics const& metrics) -> Metrics;
 
 /// The report that `to_metrics` made; metrics that are no fields of `R` are passed over.
 ///

@@ -32,7 +32,7 @@ class NamedArrayOf {
   template <ElementArray R>
   requires std::is_const_v<Byte> || MutableElementArray<R> NamedArrayOf(std::string_view name, R&& array)
       : file_{std::string{name} + ".npy"},
-        type_{element_type<std::ranges::range_value_t<R>>},
+        type_{element_type<ArrayElement<R>>},
         size_{std::ranges::size(array)},
         data_{reinterpret_cast<Byte*>(std::ranges::data(array))} {}
 

@@ -38,6 +38,11 @@ RAYTRAIN_INLINE void JsonReader::read(JsonValue const& json, Metrics& metrics) {
   }
 }
 
+RAYTRAIN_INLINE auto JsonReader::Fields::take(std::string_view name) -> JsonMember const* {
+  auto const member = std::ranges::find(object_, name, &JsonMember::name);
+  return member == object_.end() ? nullptr : known_.emplace_back(&*member);
+}
+
 RAYTRAIN_INLINE void JsonReader::Fields::refuse_others() const {
   for (auto const& member : object_) {
     if (std::ranges::find(known_, &member) != known_.end()) continue;

@@ -124,9 +124,7 @@ class JsonReader {
 
     template <class T>
     void field(std::string_view name, T& value) {
-      auto const member = std::ranges::find(object_, name, &JsonMember::name);
-      if (member != object_.end()) {
-        known_.push_back(&*member);
+      if (auto const* const member = take(name)) {
         reader_.within(name, [&] { reader_.read(member->value, value); });
       } else if constexpr (requires { value.reset(); }) {
         value.reset();
@@ -138,6 +136,9 @@ class JsonReader {
     void refuse_others() const;
 
    private:
+    /// The first member of that name, or null.
+    auto take(std::string_view name) -> JsonMember const*;
+
     JsonReader& reader_;
     JsonObject const& object_;
     std::vector<JsonMember const*> known_;

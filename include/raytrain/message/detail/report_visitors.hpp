@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -133,7 +132,8 @@ class MetricsReader : public ReportVisitor<MetricsReader> {
       auto const* const found = std::get_if<double>(&metric);
       if (found == nullptr && integer == nullptr) refuse(name, "a number");
       value = found != nullptr ? static_cast<T>(*found) : static_cast<T>(*integer);
-      if (std::isinf(value) && found != nullptr && !std::isinf(*found)) refuse(name, "a number that its type can hold");
+      auto const is_finite = [](auto number) { return number - number == 0; };
+      if (found != nullptr && is_finite(*found) && !is_finite(value)) refuse(name, "a number that its type can hold");
     }
   }
 

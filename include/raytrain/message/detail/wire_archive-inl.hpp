@@ -17,6 +17,12 @@ RAYTRAIN_INLINE void refuse_message(std::string happened, std::string remedy) {
   throw Error{Errc::bad_message, "decoding a message", std::move(happened), std::move(remedy)};
 }
 
+RAYTRAIN_INLINE WireOutput::WireOutput(Bytes& out) : OutputArchive{this}, out_{out} {}
+RAYTRAIN_INLINE WireOutput::~WireOutput() = default;
+
+RAYTRAIN_INLINE WireInput::WireInput(BytesView in) : InputArchive{this}, in_{in} {}
+RAYTRAIN_INLINE WireInput::~WireInput() = default;
+
 RAYTRAIN_INLINE auto WireInput::count() -> std::size_t {
   auto const count = number<std::uint64_t>();
   if (count > left()) {

@@ -30,7 +30,8 @@ void to_wire_order(std::array<std::byte, N>& bytes) {
 /// A cereal archive that appends to bytes: numbers little end first, sizes as 64 bits.
 class WireOutput : public cereal::OutputArchive<WireOutput, cereal::AllowEmptyClassElision> {
  public:
-  explicit WireOutput(Bytes& out) : OutputArchive{this}, out_{out} {}
+  explicit WireOutput(Bytes& out);
+  ~WireOutput();
 
   template <class T>
   requires std::is_arithmetic_v<T>
@@ -56,7 +57,8 @@ class WireOutput : public cereal::OutputArchive<WireOutput, cereal::AllowEmptyCl
 /// what is left is refused before anything of that size is allocated.
 class WireInput : public cereal::InputArchive<WireInput, cereal::AllowEmptyClassElision> {
  public:
-  explicit WireInput(BytesView in) : InputArchive{this}, in_{in} {}
+  explicit WireInput(BytesView in);
+  ~WireInput();
 
   [[nodiscard]] auto left() const noexcept -> std::size_t { return in_.size(); }
 

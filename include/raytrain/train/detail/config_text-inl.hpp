@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -12,6 +13,8 @@
 #include <raytrain/train/detail/config_text.hpp>
 
 namespace raytrain::detail {
+
+RAYTRAIN_INLINE auto quoted_text(std::string_view text) -> std::string { return fmt::format("'{}'", text); }
 
 RAYTRAIN_INLINE auto joined_texts(std::vector<std::string> const& texts) -> std::string {
   return fmt::format("{{{}}}", fmt::join(texts, ", "));

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace raytrain::detail {
 
@@ -160,6 +160,8 @@ template <class T>
 auto config_text(T const& value) -> std::string;
 
 /// "{true, 0.1}".
+[[nodiscard]] auto quoted_text(std::string_view text) -> std::string;
+
 [[nodiscard]] auto joined_texts(std::vector<std::string> const& texts) -> std::string;
 /// Of parts whose order is each process's own.
 [[nodiscard]] auto joined_sorted_texts(std::vector<std::string> texts) -> std::string;
@@ -189,11 +191,11 @@ auto config_text(T const& value) -> std::string {
   } else if constexpr (std::is_arithmetic_v<T>) {
     return fmt::format("{}", value);
   } else if constexpr (std::convertible_to<T const&, std::string_view> && !std::is_pointer_v<T>) {
-    return fmt::format("'{}'", std::string_view{value});
+    return quoted_text(value);
   } else if constexpr (requires {
                          { value.native() } -> std::convertible_to<std::string_view>;
                        }) {  // a path
-    return fmt::format("'{}'", std::string_view{value.native()});
+    return quoted_text(value.native());
   } else if constexpr (requires {
                          { value.count() } -> std::convertible_to<long double>;
                          typename T::period;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <optional>
@@ -17,6 +18,7 @@
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/one_openmp_thread.hpp>
 #include <raytrain/backend/torch/detail/overlap_choice.hpp>
+#include <raytrain/backend/torch/detail/side_stream.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
@@ -41,7 +43,7 @@ RAYTRAIN_TORCH_INLINE BackwardExchange::BackwardExchange(GradientArena& arena, M
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
     for (auto const parameter : buckets_[bucket].parameters) bucket_of_[parameter] = bucket;
   }
-  if (is_on_device) stream_.emplace(arena.device());
+  if (is_on_device) stream_ = std::make_unique<SideStream>(arena.device());
   thread_.post([] { use_one_openmp_thread(); });
 }
 

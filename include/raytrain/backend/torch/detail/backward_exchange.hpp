@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -15,12 +16,13 @@
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/overlap_choice.hpp>
-#include <raytrain/backend/torch/detail/side_stream.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/exec/background_thread.hpp>
 
 namespace raytrain::detail {
+
+class SideStream;
 
 /// Averages the buckets of a model's gradients while a backward computes the others, by a thread of its own, in a
 /// collective of its own. In the first backward it takes the last bucket first, since backwards begin with the last
@@ -91,7 +93,7 @@ class BackwardExchange {
   std::vector<std::uint32_t> order_;    ///< Of buckets, from the one that is exchanged last.
   bool follows_gradients_ = false;
   std::optional<OverlapChoice> choice_;
-  std::optional<SideStream> stream_;  ///< On a device.
+  std::unique_ptr<SideStream> stream_;  ///< On a device.
 
   // Of the backward under way.
   double scale_ = 1;

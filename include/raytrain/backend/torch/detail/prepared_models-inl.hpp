@@ -77,7 +77,7 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::train_together(torch::nn::Module cons
   auto const is_alone = worker_.collective.size() == WorldSize{1} && worker_.virtual_shards == 0 && !accumulates_alone_;
   if (is_alone && options.exchange == nullptr) {
     if (!was_timed) time_backwards(module, worker_.timer);
-    alone_.emplace_back(module.weak_from_this(), number);
+    alone_.push_back({module.weak_from_this(), number});
     return;
   }
   ModelExchange exchange{options, worker_.collective.size()};
@@ -113,14 +113,14 @@ RAYTRAIN_TORCH_INLINE auto PreparedModels::is_local(torch::nn::Module const& mod
 RAYTRAIN_TORCH_INLINE auto PreparedModels::leave(torch::nn::Module const& module) -> bool {
   std::erase_if(averagers_, [&](auto const& each) { return each->is_of(module) || each->is_unused(); });
   auto const was_alone =
-      std::ranges::any_of(alone_, [&](auto const& each) { return each.first.lock().get() == &module; });
+      std::ranges::any_of(alone_, [&](auto const& each) { return each.model.lock().get() == &module; });
   auto const was_timed = was_alone || is_local(module);
   auto const is_over = [&](auto const& weak) {
     auto const other = weak.lock();
     return other == nullptr || other.get() == &module;
   };
   shared_parameter_text_ = text_of_shared_parameter(averagers_);
-  std::erase_if(alone_, [&](auto const& each) { return is_over(each.first); });
+  std::erase_if(alone_, [&](auto const& each) { return is_over(each.model); });
   std::erase_if(local_, is_over);
   return was_timed;
 }

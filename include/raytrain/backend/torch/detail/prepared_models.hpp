@@ -89,6 +89,12 @@ class PreparedModels {
   void begin_turn(std::optional<ShardTurn> const& turn) const;
 
  private:
+  /// A model of a world of one.
+  struct Alone {
+    std::weak_ptr<torch::nn::Module const> model;
+    std::uint16_t number;
+  };
+
   /// Ends what was done for a model that is prepared again. Returns whether its backwards are timed without an
   /// averager.
   auto leave(torch::nn::Module const& module) -> bool;
@@ -109,7 +115,7 @@ class PreparedModels {
   std::shared_ptr<JoinedBatch> joined_batch_;
   std::vector<std::unique_ptr<GradientAverager>> averagers_;
   std::string shared_parameter_text_;  ///< As `text_of_shared_parameter`.
-  std::vector<std::pair<std::weak_ptr<torch::nn::Module const>, std::uint16_t>> alone_;  ///< Of a world of one.
+  std::vector<Alone> alone_;
   std::vector<std::weak_ptr<torch::nn::Module const>> local_;  ///< That each worker trains by itself.
   bool accumulates_alone_ = false;
   std::uint64_t count_ = 0;
