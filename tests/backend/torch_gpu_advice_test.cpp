@@ -64,7 +64,7 @@ TEST_CASE("each thing that keeps LibTorch from a GPU has a text and a remedy of 
   old_driver.driver.cuda = 11040;
   check_contains(text_of(old_driver),
                  "driver supports CUDA up to 11.4, and LibTorch is built with 12.4; install a driver "
-                 "for CUDA 12.4 or newer, or a LibTorch for CUDA 11.4");
+                 "for CUDA 12.4 or newer, or LibTorch for CUDA 11.4");
 
   auto broken = fitting();
   broken.driver.status = 999;

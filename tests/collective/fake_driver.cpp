@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in for CUDA's driver, libcuda.so.1, where it is asked which GPUs there are, and for a GPU's memory. There are
 // RAYTRAIN_TEST_GPUS of them, and it supports CUDA 11.4 or what RAYTRAIN_TEST_DRIVER_CUDA says, as 12040. Arrays in its
-// memory are those whose first number is one of these.
+// memory are those whose first number is one of these. It sets RAYTRAIN_TEST_DRIVER_STARTED when it is started.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,10 @@ auto gpus() -> int {
 
 extern "C" {
 
-auto cuInit(unsigned /*flags*/) -> int { return gpus() == 0 ? 100 : 0; }
+auto cuInit(unsigned /*flags*/) -> int {
+  ::setenv("RAYTRAIN_TEST_DRIVER_STARTED", "1", 1);
+  return gpus() == 0 ? 100 : 0;
+}
 
 auto cuDriverGetVersion(int* version) -> int {
   *version = number_in("RAYTRAIN_TEST_DRIVER_CUDA", 11040);

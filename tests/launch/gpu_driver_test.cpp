@@ -2,28 +2,17 @@
 // Runs with a stand-in for CUDA's driver, RAYTRAIN_TEST_DRIVER.
 #include <raytrain/launch/gpu_driver.hpp>
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 
 #include <doctest/doctest.h>
 
+#include "../support/pretended_driver.hpp"
+
 using raytrain::GpuDriver;
-
-namespace {
-
-/// As `dlopen` finds it by its name from then on.
-void load_driver() {
-  auto const* const driver = std::getenv("RAYTRAIN_TEST_DRIVER");
-  REQUIRE(driver != nullptr);
-  REQUIRE(::dlopen(driver, RTLD_NOW) != nullptr);
-}
-
-}  // namespace
+using raytrain::testing::PretendedDriver;
 
 TEST_CASE("a driver tells its version, its GPUs and the memory of the current one") {
-  load_driver();
-  ::setenv("RAYTRAIN_TEST_GPUS", "2", 1);
+  PretendedDriver const pretended{2};
   ::setenv("RAYTRAIN_TEST_DRIVER_CUDA", "12040", 1);
   auto const driver = GpuDriver::ask();
   CHECK(driver.is_here);
@@ -38,11 +27,9 @@ TEST_CASE("a driver tells its version, its GPUs and the memory of the current on
 }
 
 TEST_CASE("a driver whose GPUs are all hidden still tells its version") {
-  load_driver();
-  ::setenv("RAYTRAIN_TEST_GPUS", "2", 1);
-  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  PretendedDriver const pretended{2};
+  pretended.hide_all_gpus();
   auto const driver = GpuDriver::ask();
-  ::unsetenv("CUDA_VISIBLE_DEVICES");
   CHECK(driver.is_here);
   CHECK(driver.status == GpuDriver::no_gpu);
   CHECK(driver.cuda > 0);

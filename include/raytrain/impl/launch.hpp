@@ -20,6 +20,7 @@
 #include <raytrain/launch/detail/shell_text-inl.hpp>
 #include <raytrain/launch/detail/survivors-inl.hpp>
 #include <raytrain/launch/detail/worker_cores-inl.hpp>
+#include <raytrain/launch/device_share-inl.hpp>
 #include <raytrain/launch/gpu_driver-inl.hpp>
 #include <raytrain/launch/hang_watch-inl.hpp>
 #include <raytrain/launch/host-inl.hpp>

@@ -55,6 +55,37 @@ RAYTRAIN_INLINE auto GpuDriver::ask() -> GpuDriver {
   return found;
 }
 
+RAYTRAIN_INLINE auto driver_problem(GpuDriver const& driver, GpuLibrary const& library,
+                                    std::optional<std::string> const& visible) -> std::optional<GpuProblem> {
+  auto const wanted = cuda_version_text(library.cuda);
+  if (!driver.is_here) {
+    return GpuProblem{"NVIDIA's driver cannot be loaded: " + driver.problem,
+                      fmt::format("install a driver{}, which brings libcuda.so.1; a container gets the host's, as by "
+                                  "docker run --gpus all",
+                                  library.cuda == 0 ? "" : " for CUDA " + wanted + " or newer")};
+  }
+  if (!driver.supports(library.cuda)) {
+    return GpuProblem{fmt::format("NVIDIA's driver supports CUDA up to {}, and {} is built with {}",
+                                  cuda_version_text(driver.cuda), library.name, wanted),
+                      fmt::format("install a driver for CUDA {} or newer, or {} for CUDA {}", wanted, library.name,
+                                  cuda_version_text(driver.cuda))};
+  }
+  if (driver.status != 0 && driver.status != GpuDriver::no_gpu) {
+    return GpuProblem{fmt::format("NVIDIA's driver does not start (cuInit gives {})", driver.status),
+                      "see what nvidia-smi and dmesg tell"};
+  }
+  if (!driver.gpus.empty()) return std::nullopt;
+  if (visible) {
+    auto const hides_all = visible->empty() || visible->starts_with('-');
+    return GpuProblem{fmt::format("CUDA_VISIBLE_DEVICES is '{}', which {}", *visible,
+                                  hides_all ? "hides all GPUs" : "leaves none of this host's GPUs to see"),
+                      "unset it, or write numbers that nvidia-smi lists, as CUDA_VISIBLE_DEVICES=0,1"};
+  }
+  return GpuProblem{"NVIDIA's driver finds no GPU",
+                    "see whether nvidia-smi lists one; a container gets GPUs by docker run --gpus all, a job of "
+                    "Slurm's by --gpus"};
+}
+
 RAYTRAIN_INLINE auto gpu_memory() -> std::optional<GpuMemory> {
   auto* const driver = ::dlopen(detail::driver_library, RTLD_LAZY | RTLD_NOLOAD);
   if (driver == nullptr) return std::nullopt;

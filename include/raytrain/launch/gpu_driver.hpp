@@ -44,6 +44,23 @@ struct GpuDriver {
   }
 };
 
+/// Why no GPU can be used, and what to do about it.
+struct GpuProblem {
+  std::string happened;
+  std::string remedy;
+};
+
+/// What a program uses a GPU by.
+struct GpuLibrary {
+  std::string name;  ///< As "LibTorch".
+  int cuda = 0;      ///< The version that it is built with, as 12040; 0: not known.
+};
+
+/// What keeps a library that has CUDA from a GPU: the driver, or CUDA_VISIBLE_DEVICES, which is `visible`. None where
+/// nothing does.
+[[nodiscard]] auto driver_problem(GpuDriver const& driver, GpuLibrary const& library,
+                                  std::optional<std::string> const& visible) -> std::optional<GpuProblem>;
+
 /// None where the driver is not loaded, or the thread has no GPU.
 [[nodiscard]] auto gpu_memory() -> std::optional<GpuMemory>;
 

@@ -38,7 +38,6 @@ RAYTRAIN_TORCH_INLINE auto read_gpu_facts() -> GpuFacts {
 }
 
 RAYTRAIN_TORCH_INLINE auto gpu_problem(GpuFacts const& facts) -> std::optional<GpuProblem> {
-  auto const& driver = facts.driver;
   if (!facts.unlinked.empty()) {
     return GpuProblem{"this program does not load LibTorch's part with CUDA, " + facts.unlinked.string(),
                       "link it by -Wl,--no-as-needed -ltorch_cuda"};
@@ -48,33 +47,7 @@ RAYTRAIN_TORCH_INLINE auto gpu_problem(GpuFacts const& facts) -> std::optional<G
                                   TORCH_VERSION_PATCH),
                       "link one that is built with CUDA, as that of Python's package torch: -Dtorch=python"};
   }
-  auto const wanted = cuda_version_text(facts.libtorch_cuda);
-  if (!driver.is_here) {
-    return GpuProblem{"NVIDIA's driver cannot be loaded: " + driver.problem,
-                      fmt::format("install a driver for CUDA {} or newer, which brings libcuda.so.1; a container gets "
-                                  "the host's, as by docker run --gpus all",
-                                  wanted)};
-  }
-  if (!driver.supports(facts.libtorch_cuda)) {
-    return GpuProblem{fmt::format("NVIDIA's driver supports CUDA up to {}, and LibTorch is built with {}",
-                                  cuda_version_text(driver.cuda), wanted),
-                      fmt::format("install a driver for CUDA {} or newer, or a LibTorch for CUDA {}", wanted,
-                                  cuda_version_text(driver.cuda))};
-  }
-  if (driver.status != 0 && driver.status != GpuDriver::no_gpu) {
-    return GpuProblem{fmt::format("NVIDIA's driver does not start (cuInit gives {})", driver.status),
-                      "see what nvidia-smi and dmesg tell"};
-  }
-  if (!driver.gpus.empty()) return std::nullopt;
-  if (facts.visible) {
-    auto const hides_all = facts.visible->empty() || facts.visible->starts_with('-');
-    return GpuProblem{fmt::format("CUDA_VISIBLE_DEVICES is '{}', which {}", *facts.visible,
-                                  hides_all ? "hides all GPUs" : "leaves none of this host's GPUs to see"),
-                      "unset it, or write numbers that nvidia-smi lists, as CUDA_VISIBLE_DEVICES=0,1"};
-  }
-  return GpuProblem{"NVIDIA's driver finds no GPU",
-                    "see whether nvidia-smi lists one; a container gets GPUs by docker run --gpus all, a job of "
-                    "Slurm's by --gpus"};
+  return driver_problem(facts.driver, {"LibTorch", facts.libtorch_cuda}, facts.visible);
 }
 
 RAYTRAIN_TORCH_INLINE auto out_of_gpu_memory(std::string attempted, std::string_view text,

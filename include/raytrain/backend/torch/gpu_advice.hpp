@@ -22,12 +22,6 @@ struct GpuFacts {
 /// Asks LibTorch, the driver and the environment of this process, and starts the driver.
 [[nodiscard]] auto read_gpu_facts() -> GpuFacts;
 
-/// Why no GPU can be used, and what to do about it.
-struct GpuProblem {
-  std::string happened;
-  std::string remedy;
-};
-
 /// What keeps LibTorch from a GPU, the first thing to mend; none where nothing does.
 [[nodiscard]] auto gpu_problem(GpuFacts const& facts) -> std::optional<GpuProblem>;
 

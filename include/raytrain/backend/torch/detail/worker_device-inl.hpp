@@ -31,9 +31,8 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
+#include <raytrain/launch/device_share.hpp>
 #include <raytrain/launch/gpu_driver.hpp>
-#include <raytrain/launch/job_environment.hpp>
-#include <raytrain/launch/object_exchange.hpp>
 #include <raytrain/launch/worker_link.hpp>
 #include <raytrain/message/message.hpp>
 
@@ -52,11 +51,6 @@ RAYTRAIN_TORCH_INLINE auto Devices::here() -> Devices {
 
 RAYTRAIN_TORCH_INLINE void Devices::pretend(int count) { pretended_devices() = count; }
 
-RAYTRAIN_TORCH_INLINE auto gpus_of(ScalingConfig const& scaling) noexcept -> double {
-  auto const gpus = scaling.resources_per_worker.gpus;
-  return gpus > 0 ? gpus : 1;
-}
-
 RAYTRAIN_TORCH_INLINE auto Devices::names() -> std::vector<std::string> {
   if (auto const pretended = pretended_devices().load(); pretended > 0) {
     return {static_cast<std::size_t>(pretended), "a pretended one"};
@@ -64,39 +58,6 @@ RAYTRAIN_TORCH_INLINE auto Devices::names() -> std::vector<std::string> {
   std::vector<std::string> names;
   for (auto const& gpu : GpuDriver::ask().gpus) names.push_back(gpu.name);
   return names;
-}
-
-/// " (0: NVIDIA H200, 1: NVIDIA H200)" where so many are known by name.
-RAYTRAIN_TORCH_INLINE auto listed_devices(int devices) -> std::string {
-  auto const names = Devices::names();
-  if (names.empty() || names.size() != static_cast<std::size_t>(devices)) return {};
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) text += fmt::format("{}{}: {}", i == 0 ? " (" : ", ", i, names[i]);
-  return text + ')';
-}
-
-RAYTRAIN_TORCH_INLINE auto share_devices(DeviceClaim const& claim) -> DeviceShare {
-  auto const [worker, workers, gpus, devices] = claim;
-  auto const available = static_cast<std::uint64_t>(std::max(devices, 0));
-  auto const each = static_cast<std::uint64_t>(std::max(1.0, gpus));
-  constexpr double rounding = 1e-9;  // of 1.0 / 49
-  auto const on_one = gpus < 1 ? static_cast<std::uint64_t>(1 / gpus + rounding) : 1;
-  if (std::uint64_t{workers} > available / each * on_one) {
-    throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
-                fmt::format("{} workers of this host ask for {} GPUs each, and it has {}{}", workers, gpus, devices,
-                            listed_devices(devices)),
-                fmt::format("use {} workers here, or write a smaller number, as 0.5 for two workers on each GPU",
-                            std::max<std::uint64_t>(1, available / each * on_one))};
-  }
-  DeviceShare share;
-  if (gpus >= 1) {
-    for (std::uint64_t i = 0; i < each; ++i) share.devices.push_back(static_cast<int>(worker * each + i));
-    return share;
-  }
-  auto const device = worker / on_one;
-  share.devices = {static_cast<int>(device)};
-  share.workers = static_cast<std::uint32_t>(std::min<std::uint64_t>(on_one, workers - device * on_one));
-  return share;
 }
 
 /// What can make backwards run in the thread that calls them, on GPUs too: LibTorch's state since version 2.0.
@@ -110,20 +71,6 @@ RAYTRAIN_TORCH_INLINE void run_backwards_here(bool here) {
     if constexpr (RunsBackwardsHere<decltype(state)>) state.set_multithreading_enabled(!here);
   };
   set(c10::AutogradState::get_tls_state());
-}
-
-/// How many workers divide the devices that this process sees, as far as it can tell by itself: a launcher may have
-/// left other ranks of the host other GPUs to see.
-RAYTRAIN_TORCH_INLINE auto workers_on_devices(ScalingConfig const& scaling) -> std::uint32_t {
-  auto const job = job_environment();
-  auto const is_alone = !job || job->size == WorldSize{1};
-  if (scaling.launch == Launch::threads || (scaling.launch == Launch::automatic && is_alone)) {
-    return scaling.world_size().value;
-  }
-  auto const* const local = std::getenv("LOCAL_WORLD_SIZE");  // set for every worker that is a process
-  auto const may_see_others = scaling.launch != Launch::processes && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
-  if (local == nullptr || may_see_others) return 1;
-  return static_cast<std::uint32_t>(std::max(1UL, std::strtoul(local, nullptr, 10)));
 }
 
 RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
@@ -151,7 +98,10 @@ RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
                     TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR),
         "use LibTorch 2.0 or newer"};
   }
-  (void)share_devices({.workers = workers_on_devices(scaling), .gpus = gpus_of(scaling), .devices = count});
+  auto claim = expected_claim(scaling);
+  claim.devices = count;
+  claim.names = Devices::names();
+  (void)share_devices(claim);
 }
 
 RAYTRAIN_TORCH_INLINE auto WorkerDevice::make_arrays(Options const& options) -> std::unique_ptr<DeviceArrays> {
@@ -216,26 +166,11 @@ RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(Options const& options) : colle
 RAYTRAIN_TORCH_INLINE void WorkerDevice::choose(ScalingConfig const& scaling, Placement const& placement) {
   auto const [type, count] = Devices::here();
   type_ = type;
-  // Launchers may leave each rank its own GPUs to see, or all of them to each.
-  auto const* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  auto const own = fmt::format("{} {}", placement.node_rank.value, visible == nullptr ? "" : visible);
-  auto const all = all_gather_objects(collective_, own);
-  auto const same = std::ranges::count(all, own);
-  auto const before =
-      std::count(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(placement.world_rank.value), own);
-  share_ = share_devices({.worker = static_cast<std::uint32_t>(before),
-                          .workers = static_cast<std::uint32_t>(same),
-                          .gpus = gpus_of(scaling),
-                          .devices = count});
-  auto const& wanted = scaling.accelerator_type;
-  if (wanted.empty()) return;
-  auto const names = Devices::names();
-  auto const index = static_cast<std::size_t>(share_.devices.front());
-  if (type_ == at::kCPU || index >= names.size() || names[index].find(wanted) != std::string::npos) return;
-  throw Error{Errc::invalid_config, "ScalingConfig::accelerator_type",
-              fmt::format("is '{}', and {} of rank {} is '{}'", wanted, device().str(), placement.world_rank.value,
-                          names[index]),
-              "leave it out, or write a part of the name that nvidia-smi lists"};
+  auto claim = own_claim(scaling, collective_, placement);
+  claim.devices = count;
+  claim.names = Devices::names();
+  share_ = share_devices(claim);
+  if (type_ != at::kCPU) check_accelerator(scaling, {placement.world_rank, share_.devices.front(), claim.names});
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::~WorkerDevice() {

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,7 +16,7 @@
 #include <raytrain/backend/torch/torch_config.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/config/scaling_config.hpp>
-#include <raytrain/core/identifiers.hpp>
+#include <raytrain/launch/device_share.hpp>
 #include <raytrain/launch/worker_link.hpp>
 
 namespace raytrain::detail {
@@ -33,23 +32,6 @@ struct Devices {
   [[nodiscard]] static auto names() -> std::vector<std::string>;
   static void pretend(int count);  ///< For tests; 0 ends it.
 };
-
-/// Which of so many devices a worker gets, and how many workers share each.
-struct DeviceShare {
-  std::vector<int> devices;
-  std::uint32_t workers = 1;
-};
-
-/// What a worker asks of its host's devices.
-struct DeviceClaim {
-  std::uint32_t worker = 0;   ///< Its number among
-  std::uint32_t workers = 1;  ///< those that divide the devices.
-  double gpus = 1;            ///< For each of them.
-  int devices = 0;            ///< That there are.
-};
-
-/// Errors: `invalid_config` where there are too few devices for so many workers, with those that there are.
-[[nodiscard]] auto share_devices(DeviceClaim const& claim) -> DeviceShare;
 
 /// Before any worker starts. Errors: `invalid_config` where there is no GPU, with the reason, or are fewer than the
 /// workers ask for that are known to divide them: threads, and processes of this host that see the same GPUs.
