@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <raytrain/backend/backend.hpp>
+#include <raytrain/backend/boosting/detail/booster_gpu.hpp>
 #include <raytrain/backend/boosting/detail/input_checks.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_context.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_params.hpp>
@@ -29,11 +30,16 @@ class LightGBMBackend {
 
   explicit LightGBMBackend(Config const&) {}
 
+  /// Errors: with `ScalingConfig::use_gpu` as `detail::check_booster_gpus`.
   void on_start(ScalingConfig const& scaling) {
     detail::refuse_virtual_shards(scaling, name);
-    scaling.refuse_gpus(name);
+    scaling_ = scaling;
+    if (scaling.use_gpu) detail::check_booster_gpus(scaling, {"LightGBM"});
   }
-  auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup)}; }
+  auto make_context(WorkerSetup setup) -> Context {
+    auto const gpu = detail::own_booster_gpu(scaling_, setup);
+    return Context{std::move(setup), gpu};
+  }
   void on_shutdown() noexcept {}
 
   /// The ready-made training.
@@ -41,6 +47,9 @@ class LightGBMBackend {
 
   /// On threads one booster with the rows and the cores of all, unless the settings say otherwise.
   static auto trains_in_one_worker(Config const& config) -> bool { return config.mode != BoostingMode::distributed; }
+
+ private:
+  ScalingConfig scaling_;
 };
 
 static_assert(ReadyMadeBackend<LightGBMBackend>);

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include <raytrain/backend/backend.hpp>
+#include <raytrain/backend/boosting/detail/booster_gpu.hpp>
 #include <raytrain/backend/boosting/detail/input_checks.hpp>
+#include <raytrain/backend/xgboost/detail/xgboost_gpu.hpp>
 #include <raytrain/backend/xgboost/xgboost_context.hpp>
 #include <raytrain/backend/xgboost/xgboost_params.hpp>
 #include <raytrain/backend/xgboost/xgboost_training.hpp>
@@ -30,11 +32,19 @@ class XGBoostBackend {
 
   explicit XGBoostBackend(Config const&) {}
 
+  /// Errors: with `ScalingConfig::use_gpu` as `detail::check_booster_gpus`, and for an XGBoost without CUDA.
   void on_start(ScalingConfig const& scaling) {
     detail::refuse_virtual_shards(scaling, name);
-    scaling.refuse_gpus(name);
+    scaling_ = scaling;
+    if (!scaling.use_gpu) return;
+    auto const build = detail::XGBoostBuild::here();
+    detail::check_booster_gpus(scaling, {build.name(), build.cuda});
+    build.check_cuda();
   }
-  auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup), shared_}; }
+  auto make_context(WorkerSetup setup) -> Context {
+    auto const gpu = detail::own_booster_gpu(scaling_, setup);
+    return Context{std::move(setup), gpu, shared_};
+  }
   void on_shutdown() noexcept { shared_->tracker.reset(); }
 
   /// The ready-made training.
@@ -44,6 +54,7 @@ class XGBoostBackend {
   static auto trains_in_one_worker(Config const& config) -> bool { return config.mode != BoostingMode::distributed; }
 
  private:
+  ScalingConfig scaling_;
   std::shared_ptr<detail::XGBoostShared> shared_ = std::make_shared<detail::XGBoostShared>();
 };
 

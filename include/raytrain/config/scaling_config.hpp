@@ -118,8 +118,10 @@ struct ScalingConfig {
   WorkerCount num_workers{};
   Launch launch = Launch::automatic;
   Resources resources_per_worker{};
-  /// Workers train on GPUs: `TorchContext::device()`. Each gets those that are its own by its number among the workers
-  /// of its host, of those that CUDA_VISIBLE_DEVICES leaves to see. TorchBackend; others refuse it.
+  /// Workers train on GPUs: `TorchContext::device()`, `BoostingContext::gpu()`. Each gets those that are its own by its
+  /// number among the workers of its host, of those that CUDA_VISIBLE_DEVICES leaves to see. A booster of XGBoost or
+  /// LightGBM trains on one. On threads their ready-made training has one booster, with what all workers ask for: more
+  /// than one GPU for it is refused. MpiBackend refuses it.
   bool use_gpu = false;
   /// A part of the name that the GPUs must have, as "H100"; empty: any.
   std::string accelerator_type{};

@@ -101,6 +101,8 @@ RAYTRAIN_INLINE void ThreadLauncher::leave_behind(std::vector<Rank> const&, std:
 RAYTRAIN_INLINE auto in_one_thread(ScalingConfig scaling) -> ScalingConfig {
   auto const workers = scaling.world_size().value;
   scaling.resources_per_worker.cpus = detail::WorkerCores{scaling, workers}.cpus() * static_cast<int>(workers);
+  auto& gpus = scaling.resources_per_worker.gpus;
+  if (scaling.use_gpu) gpus = (gpus > 0 ? gpus : 1) * workers;
   scaling.num_workers = 1;
   return scaling;
 }

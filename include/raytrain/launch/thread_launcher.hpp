@@ -60,7 +60,7 @@ class ThreadLauncher final : public Launcher {
   bool left_behind_ = false;
 };
 
-/// One worker that has the cores of all that the settings ask for.
+/// One worker that has the cores and GPUs of all that the settings ask for.
 [[nodiscard]] auto in_one_thread(ScalingConfig scaling) -> ScalingConfig;
 
 }  // namespace raytrain

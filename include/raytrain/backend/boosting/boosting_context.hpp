@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +55,10 @@ class BoostingContext : public TrainContext {
   /// Threads that the library may use in this worker.
   [[nodiscard]] auto threads() const noexcept -> int { return cpus(); }
 
+  /// On which this worker's boosters train, as CUDA numbers those that CUDA_VISIBLE_DEVICES leaves to see; none without
+  /// `ScalingConfig::use_gpu`.
+  [[nodiscard]] auto gpu() const noexcept -> std::optional<int> { return gpu_; }
+
   /// Whether the run is to stop, the same on all workers. A group operation.
   [[nodiscard]] auto agree_on_stop() -> bool {
     barrier();
@@ -61,7 +66,7 @@ class BoostingContext : public TrainContext {
   }
 
  protected:
-  explicit BoostingContext(WorkerSetup setup) : TrainContext{std::move(setup)} {}
+  BoostingContext(WorkerSetup setup, std::optional<int> gpu) : TrainContext{std::move(setup)}, gpu_{gpu} {}
 
   /// Compares the workers' features before the library does. `attempted`: the call that an error names; `names`: the
   /// names of all features, or none. A group operation.
@@ -185,6 +190,9 @@ class BoostingContext : public TrainContext {
     auto const rounds = booster.attribute(initial_rounds_name);
     return rounds.empty() ? 0 : std::stoi(rounds);
   }
+
+ private:
+  std::optional<int> gpu_;
 };
 
 }  // namespace raytrain

@@ -21,6 +21,7 @@
 #include <raytrain/backend/boosting/boosting_context.hpp>
 #include <raytrain/backend/boosting/detail/model_file.hpp>
 #include <raytrain/backend/boosting/predictions.hpp>
+#include <raytrain/backend/lightgbm/detail/lightgbm_gpu.hpp>
 #include <raytrain/backend/lightgbm/detail/lightgbm_library.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_booster.hpp>
 #include <raytrain/backend/lightgbm/lightgbm_dataset.hpp>
@@ -41,7 +42,8 @@ using LightGBMMode = BoostingMode;
 /// Threads: the worker's own only.
 class LightGBMContext : public BoostingContext {
  public:
-  explicit LightGBMContext(WorkerSetup setup) : BoostingContext{std::move(setup)} {}
+  /// `gpu`: as `gpu()`.
+  LightGBMContext(WorkerSetup setup, std::optional<int> gpu) : BoostingContext{std::move(setup), gpu} {}
 
   /// Makes LightGBM's workers known to each other, so that what they do with a `LightGBMDataset` and a
   /// `LightGBMBooster` is done by all of them together. The first of `dataset` and `booster` does it, too.
@@ -62,6 +64,7 @@ class LightGBMContext : public BoostingContext {
   [[nodiscard]] auto dataset(std::string_view name, LightGBMParams const& params,
                              LightGBMDataset const* reference = nullptr) -> LightGBMDataset {
     auto const attempted = fmt::format("LightGBMContext::dataset(\"{}\")", name);
+    check_gpu(params);
     auto const rows = rows_of(name, params.group, attempted);
     connect();
     auto const options = dataset_options(params);
@@ -92,6 +95,7 @@ class LightGBMContext : public BoostingContext {
   ///         `booster` for parameters and the model that the training goes on from; `Stopped`.
   [[nodiscard]] auto dataset(MakeBlocks make_blocks, LightGBMParams const& params,
                              LightGBMDataset const* reference = nullptr) -> LightGBMDataset {
+    check_gpu(params);
     connect();
     auto const options = dataset_options(params);
     auto const* const attempted = "LightGBMContext::dataset(MakeBlocks)";
@@ -113,6 +117,7 @@ class LightGBMContext : public BoostingContext {
   ///         checkpoint's, and for a random forest to go on with.
   [[nodiscard]] auto booster(LightGBMParams const& params, LightGBMDataset const& train,
                              LightGBMBooster::Datasets const& others = {}) -> LightGBMBooster {
+    check_gpu(params);
     connect();
     if (network_) check_same_params("LightGBMContext::booster", params);
     LightGBMBooster booster{train, parameters(params), others};
@@ -210,12 +215,25 @@ class LightGBMContext : public BoostingContext {
             .params = parameters(params)};
   }
 
-  /// All that LightGBM is told. Equal runs give equal bits, since LightGBM does not choose by the clock how to add up.
+  /// Once, before anything else. Errors: with a GPU as `lightgbm_gpu_parameters` and `check_lightgbm_gpu`.
+  void check_gpu(LightGBMParams const& params) {
+    if (!gpu() || gpu_is_checked_) return;
+    detail::check_lightgbm_gpu(detail::lightgbm_gpu_parameters(params, *gpu(), world_size()));
+    gpu_is_checked_ = true;
+  }
+
+  /// All that LightGBM is told. On the CPU equal runs give equal bits, since it does not choose by the clock how to add
+  /// up.
   [[nodiscard]] auto parameters(LightGBMParams const& params) const -> std::map<std::string, std::string> {
     auto all = params.all();
     all.try_emplace("verbosity", "0");
-    all.try_emplace("deterministic", "true");
-    if (!all.contains("force_row_wise")) all.try_emplace("force_col_wise", "true");
+    if (gpu()) {
+      all.erase("device");
+      for (auto const& [name, value] : detail::lightgbm_gpu_parameters(params, *gpu(), world_size())) all[name] = value;
+    } else {
+      all.try_emplace("deterministic", "true");
+      if (!all.contains("force_row_wise")) all.try_emplace("force_col_wise", "true");
+    }
     all["num_threads"] = std::to_string(threads());
     all["seed"] = std::to_string(number(seed()));
     // LightGBM draws rows and features from the beginning of its random numbers, also where a training goes on.
@@ -256,6 +274,7 @@ class LightGBMContext : public BoostingContext {
     return &*start_;
   }
 
+  bool gpu_is_checked_ = false;
   std::unique_ptr<LightGBMNetwork> network_;
   std::optional<LightGBMBooster> start_;
 };

@@ -24,6 +24,7 @@
 #include <raytrain/backend/xgboost/csr_rows.hpp>
 #include <raytrain/backend/xgboost/detail/block_batches.hpp>
 #include <raytrain/backend/xgboost/detail/matrix_bins.hpp>
+#include <raytrain/backend/xgboost/detail/xgboost_gpu.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_communicator.hpp>
@@ -95,8 +96,9 @@ inline void load(Checkpoint const& checkpoint, Booster& booster) { booster.load(
 /// Threads: the worker's own only.
 class XGBoostContext : public BoostingContext {
  public:
-  XGBoostContext(WorkerSetup setup, std::shared_ptr<detail::XGBoostShared> shared)
-      : BoostingContext{std::move(setup)}, shared_{std::move(shared)} {}
+  /// `gpu`: as `gpu()`.
+  XGBoostContext(WorkerSetup setup, std::optional<int> gpu, std::shared_ptr<detail::XGBoostShared> shared)
+      : BoostingContext{std::move(setup), gpu}, shared_{std::move(shared)} {}
 
   /// Makes XGBoost's workers known to each other, so that what they do with a `DMatrix` and a `Booster` is done by all
   /// of them together. The first of `dmatrix` and `booster` does it, too. A group operation.
@@ -185,6 +187,7 @@ class XGBoostContext : public BoostingContext {
   /// one.
   ///
   /// Errors: as `DMatrix`, `load`; `rank_mismatch` when workers have other parameters, or another number of matrices;
+  ///         with `ScalingConfig::use_gpu` as `detail::XGBoostBuild`;
   ///         `invalid_config` for a parameter that XGBoost does not know or take, for a linear model of several
   ///         workers, for an objective that is not the checkpoint's, and for another number of classes or another kind
   ///         of booster than the model to go on from has; `invalid_data` for other features than it has.
@@ -342,6 +345,10 @@ class XGBoostContext : public BoostingContext {
     for (auto const& [name, value] : params.named()) booster.set_parameter(name, value);
     for (auto const& metric : params.eval_metric) booster.set_parameter("eval_metric", metric);
     for (auto const& [name, value] : params.params) booster.set_parameter(name, value);
+    if (gpu()) {
+      for (auto const& [name, value] : detail::XGBoostBuild::here().gpu_parameters(params, *gpu()))
+        booster.set_parameter(name, value);
+    }
     booster.set_parameter("nthread", std::to_string(threads()));
     // XGBoost draws rows and columns from the beginning of its random numbers, also where a training goes on.
     booster.set_parameter("seed", std::to_string(number(seed() + static_cast<std::uint64_t>(begun))));
@@ -388,7 +395,7 @@ class XGBoostContext : public BoostingContext {
   /// takes no depth.
   void check_parameters(Booster const& booster, XGBoostParams const& params) {
     check_log();
-    (void)booster.configuration();
+    auto const configuration = booster.configuration();
     auto const defaults = XGBoostParams{}.named();
     auto const fields = params.named();
     for (auto const& line : detail::XGBoostLog::take()) {
@@ -402,6 +409,7 @@ class XGBoostContext : public BoostingContext {
                   fmt::format("XGBoost has no use for \"{}\"", fmt::join(unused, "\", \"")),
                   "look for a spelling mistake, and for what the objective and the tree method take"};
     }
+    if (gpu()) detail::XGBoostBuild::here().check_trains_on(*gpu(), configuration);
   }
 
   detail::XGBoostLog log_;

@@ -17,6 +17,7 @@
 #include <raytrain/backend/boosting/detail/boosting_rounds.hpp>
 #include <raytrain/backend/boosting/detail/input_checks.hpp>
 #include <raytrain/backend/xgboost/booster.hpp>
+#include <raytrain/backend/xgboost/detail/xgboost_gpu.hpp>
 #include <raytrain/backend/xgboost/dmatrix.hpp>
 #include <raytrain/backend/xgboost/xgboost_context.hpp>
 #include <raytrain/backend/xgboost/xgboost_params.hpp>
@@ -94,7 +95,7 @@ class XGBoostTraining {
   /// Of what bins follow from: their number, and the rows, as they are divided among workers, by `Dataset::digest`.
   /// Empty where values are needed, as for a checkpoint's trees that split between other bins. A group operation.
   [[nodiscard]] auto digest_of_bins() const -> std::string {
-    if (!params_.needs_bins_only() || ctx_.begins_from_other_run()) return "";
+    if (!params_.needs_bins_only() || ctx_.gpu() || ctx_.begins_from_other_run()) return "";
     auto const rows = ctx_.all_gather(ctx_.dataset_shard("train").part().digest());
     auto digest = xxh3_of(bytes_of(fmt::format("{} {}", params_.max_bin, fmt::join(rows, " "))));
     if (!ctx_.checkpoint()) return digest;
@@ -155,6 +156,7 @@ class XGBoostTraining {
 ///         `invalid_config` for early stopping without a metric.
 inline void xgboost_train(XGBoostContext& ctx, XGBoostParams const& params) {
   params.validate();
+  if (ctx.gpu()) (void)detail::XGBoostBuild::here().gpu_parameters(params, *ctx.gpu());  // before it takes rows
   detail::XGBoostTraining{ctx, params}.run();
 }
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/format.h>
+#include <xgboost/c_api.h>
+
+#include <charconv>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
+#include <raytrain/backend/xgboost/xgboost_params.hpp>
+#include <raytrain/core/error.hpp>
+#include <raytrain/launch/gpu_driver.hpp>
+
+namespace raytrain::detail {
+
+/// The XGBoost that this program runs with.
+struct XGBoostBuild {
+  int major = 0;
+  int minor = 0;
+  bool has_cuda = false;
+  int cuda = 0;  ///< As 12080; 0: not known.
+
+  /// `info`: the text of XGBuildInfo, as {"CUDA_VERSION":[12,8],"USE_CUDA":true}.
+  [[nodiscard]] static auto of(int major, int minor, std::string_view info) -> XGBoostBuild {
+    XGBoostBuild build{major, minor};
+    std::string packed;
+    for (auto const letter : info) {
+      if (letter != ' ' && letter != '\n') packed += letter;
+    }
+    build.has_cuda = packed.find(R"("USE_CUDA":true)") != std::string::npos;
+    constexpr std::string_view field = R"("CUDA_VERSION":[)";
+    auto const at = packed.find(field);
+    if (!build.has_cuda || at == std::string::npos) return build;
+    auto const* const end = packed.data() + packed.size();
+    int cuda_major = 0;
+    int cuda_minor = 0;
+    auto const [comma, ignored] = std::from_chars(packed.data() + at + field.size(), end, cuda_major);
+    if (comma != end) std::from_chars(comma + 1, end, cuda_minor);
+    build.cuda = cuda_major * 1000 + cuda_minor * 10;
+    return build;
+  }
+
+  [[nodiscard]] static auto here() -> XGBoostBuild {
+    int major = 0;
+    int minor = 0;
+    int patch = 0;
+    XGBoostVersion(&major, &minor, &patch);
+    char const* info = nullptr;
+    xgboost_call(XGBuildInfo(&info), "XGBuildInfo");
+    return of(major, minor, info);
+  }
+
+  [[nodiscard]] auto name() const -> std::string { return fmt::format("XGBoost {}.{}", major, minor); }
+
+  /// Errors: `invalid_config` without CUDA.
+  void check_cuda() const {
+    if (has_cuda) return;
+    throw Error{Errc::invalid_config, "ScalingConfig::use_gpu", "is set, and " + name() + " is built without CUDA",
+                "link one that is built with -DUSE_CUDA=ON, as that of Python's package xgboost; or leave use_gpu out "
+                "to train on the CPU"};
+  }
+
+  /// What it is told, besides all else, to train on a GPU.
+  ///
+  /// Errors: `invalid_config` for parameters by which it would train elsewhere.
+  [[nodiscard]] auto gpu_parameters(XGBoostParams const& params, int gpu) const -> std::map<std::string, std::string> {
+    auto const refuse = [](std::string_view field, std::string_view name, std::string_view value, std::string remedy) {
+      throw Error{Errc::invalid_config, fmt::format("XGBoostParams::{}", field),
+                  fmt::format("'{}' is '{}', and ScalingConfig::use_gpu is set", name, value), std::move(remedy)};
+    };
+    auto const named = [&](char const* name) -> std::string_view {
+      auto const found = params.params.find(name);
+      return found == params.params.end() ? std::string_view{} : found->second;
+    };
+    auto const device = named("device");
+    if (!device.empty() && device != "cuda" && device != "gpu") {
+      refuse("params", "device", device, "leave it out: each worker trains on its own GPU");
+    }
+    auto const ordinal = named("gpu_id");
+    if (!ordinal.empty()) refuse("params", "gpu_id", ordinal, "leave it out: each worker trains on its own GPU");
+    if (named("booster") == "gblinear") refuse("params", "booster", "gblinear", "grow trees, or leave use_gpu out");
+    auto const& method = params.tree_method;
+    if (major >= 2) {
+      if (method == "exact") refuse("tree_method", "tree_method", method, "write hist or approx");
+      return {{"device", fmt::format("cuda:{}", gpu)}};
+    }
+    if (method != "hist" && method != "gpu_hist" && method != "auto") {
+      refuse("tree_method", "tree_method", method, fmt::format("write hist, which {} has on GPUs", name()));
+    }
+    return {{"tree_method", "gpu_hist"}, {"gpu_id", fmt::format("{}", gpu)}};
+  }
+
+  /// Where it finds that GPU not it warns, and trains on the CPU or on another one. `configuration`: a booster's.
+  ///
+  /// Errors: `backend` where it does.
+  void check_trains_on(int gpu, std::string_view configuration) const {
+    auto const wanted = major >= 2 ? fmt::format("cuda:{}", gpu) : fmt::format("{}", gpu);
+    auto const* const field = major >= 2 ? "device" : "gpu_id";
+    auto const found = configured_text(configuration, "generic_param", field);
+    if (found == wanted) return;
+    throw Error{Errc::backend, fmt::format("training on GPU {}", gpu),
+                fmt::format("{} would train by {} = {}", name(), field, found),
+                "see its warnings, and whether nvidia-smi lists the GPU"};
+  }
+};
+
+}  // namespace raytrain::detail
