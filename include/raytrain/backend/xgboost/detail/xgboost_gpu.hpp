@@ -94,7 +94,7 @@ struct XGBoostBuild {
     return {{"tree_method", "gpu_hist"}, {"gpu_id", fmt::format("{}", gpu)}};
   }
 
-  /// Where it finds that GPU not it warns, and trains on the CPU or on another one. `configuration`: a booster's.
+  /// Where XGBoost does not find that GPU it warns, and trains on the CPU or another GPU. `configuration`: a booster's.
   ///
   /// Errors: `backend` where it does.
   void check_trains_on(int gpu, std::string_view configuration) const {
