@@ -37,17 +37,22 @@ RAYTRAIN_INLINE auto listed_devices(DeviceClaim const& claim) -> std::string {
 }
 
 RAYTRAIN_INLINE auto share_devices(DeviceClaim const& claim) -> DeviceShare {
-  auto const& [worker, workers, gpus, devices, names] = claim;
+  auto const& [worker, workers, gpus, devices, names, may_share] = claim;
   auto const available = static_cast<std::uint64_t>(std::max(devices, 0));
   auto const each = static_cast<std::uint64_t>(std::max(1.0, gpus));
   constexpr double rounding = 1e-9;  // of 1.0 / 49
   auto const on_one = gpus < 1 ? static_cast<std::uint64_t>(1 / gpus + rounding) : 1;
+  if (!may_share && workers > 1 && on_one > 1) {
+    throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
+                fmt::format("is {}, and each of these {} workers needs a GPU of its own", gpus, workers),
+                "write 1, and use one worker for each GPU"};
+  }
   if (std::uint64_t{workers} > available / each * on_one) {
     throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
                 fmt::format("{} workers of this host ask for {} GPUs each, and it has {}{}", workers, gpus, devices,
                             listed_devices(claim)),
-                fmt::format("use {} workers here, or write a smaller number, as 0.5 for two workers on each GPU",
-                            std::max<std::uint64_t>(1, available / each * on_one))};
+                fmt::format("use {} workers here{}", std::max<std::uint64_t>(1, available / each * on_one),
+                            may_share ? ", or write a smaller number, as 0.5 for two workers on each GPU" : "")};
   }
   DeviceShare share;
   if (gpus >= 1) {

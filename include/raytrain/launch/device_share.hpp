@@ -25,9 +25,11 @@ struct DeviceClaim {
   double gpus = 1;                   ///< For each of them.
   int devices = 0;                   ///< That there are.
   std::vector<std::string> names{};  ///< Of the devices; empty where they are not known.
+  bool may_share = true;             ///< Whether several workers may have parts of one.
 };
 
-/// Errors: `invalid_config` where there are too few devices for so many workers, with those that there are.
+/// Errors: `invalid_config` where there are too few devices for so many workers, with those that there are, and where
+///         workers would share one that may not.
 [[nodiscard]] auto share_devices(DeviceClaim const& claim) -> DeviceShare;
 
 /// What each worker asks for as far as this process can tell by itself, before one has started: a launcher may have

@@ -15,29 +15,19 @@
 
 namespace raytrain::detail {
 
-/// The claim, to the GPUs that the driver tells of.
+/// The claim, to the GPUs that the driver tells of. Workers that boost together do not share one: XGBoost's exchange by
+/// NCCL, which takes each GPU once.
 [[nodiscard]] inline auto with_gpus_of(GpuDriver const& driver, DeviceClaim claim) -> DeviceClaim {
+  claim.may_share = false;
   claim.devices = static_cast<int>(driver.gpus.size());
   for (auto const& gpu : driver.gpus) claim.names.push_back(gpu.name);
   return claim;
 }
 
-/// Which GPU is the worker's with this claim.
-///
-/// Errors: as `share_devices`; `invalid_config` where several workers would boost on one: XGBoost's exchange by NCCL,
-///         which takes each GPU once.
-[[nodiscard]] inline auto booster_gpu(DeviceClaim const& claim) -> int {
-  auto const share = share_devices(claim);
-  if (share.workers == 1) return share.devices.front();
-  throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
-              fmt::format("is {}, and each of several workers that boost trees needs a GPU of its own", claim.gpus),
-              "write 1, and use one worker for each GPU"};
-}
-
 /// Before any worker starts. `library`: the one that boosts.
 ///
 /// Errors: `invalid_config` for several GPUs for one booster, where there is none, with the reason, and as
-///         `booster_gpu`, as far as it can be told by then.
+///         `share_devices`, as far as it can be told by then.
 inline void check_booster_gpus(ScalingConfig const& scaling, GpuLibrary const& library) {
   auto const claim = expected_claim(scaling);
   constexpr double rounding = 1e-9;  // of seven times 1.0 / 7
@@ -57,19 +47,19 @@ inline void check_booster_gpus(ScalingConfig const& scaling, GpuLibrary const& l
     throw Error{Errc::invalid_config, "ScalingConfig::use_gpu", "is set, and " + problem->happened,
                 problem->remedy + "; or leave use_gpu out to train on the CPU"};
   }
-  (void)booster_gpu(with_gpus_of(driver, claim));
+  (void)share_devices(with_gpus_of(driver, claim));
 }
 
 /// The GPU on which this worker boosts, by its number among those that CUDA_VISIBLE_DEVICES leaves to see; none without
 /// `ScalingConfig::use_gpu`. With it a group operation.
 ///
-/// Errors: as `booster_gpu` and `check_accelerator`.
+/// Errors: as `share_devices` and `check_accelerator`.
 [[nodiscard]] inline auto own_booster_gpu(ScalingConfig const& scaling, WorkerSetup const& setup)
     -> std::optional<int> {
   if (!scaling.use_gpu) return std::nullopt;
   auto const& placement = setup.link.placement();
   auto const claim = with_gpus_of(GpuDriver::ask(), own_claim(scaling, *setup.collective, placement));
-  auto const gpu = booster_gpu(claim);
+  auto const gpu = share_devices(claim).devices.front();
   check_accelerator(scaling, {placement.world_rank, gpu, claim.names});
   return gpu;
 }
