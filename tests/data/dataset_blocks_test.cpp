@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/data/dataset_blocks.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <raytrain/core/identifiers.hpp>
+#include <raytrain/data/blocks_position.hpp>
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset.hpp>
 
@@ -28,6 +32,82 @@ TEST_CASE("workers that take turns with blocks have each of them once, and as ma
   CHECK(numbers_in(numbered_blocks(7).shard(Rank{2}, WorldSize{3})) == Numbers{2, 5});
   CHECK(numbers_in(numbered_blocks(2).shard(Rank{2}, WorldSize{3})).empty());
   CHECK(numbers_in(numbered_blocks(3).shard(Rank{0}, WorldSize{1})) == Numbers{0, 1, 2});
+}
+
+/// Numbered blocks that count how many of them are made and how many are skipped.
+struct CountedBlocks {
+  std::size_t made = 0;
+  std::size_t skipped = 0;
+
+  auto blocks(std::int32_t count) -> DatasetBlocks {
+    auto const at = std::make_shared<std::int32_t>(0);
+    auto const next = [this, count, at]() -> std::optional<Dataset> {
+      if (*at == count) return std::nullopt;
+      ++made;
+      return Dataset::from_columns({{"number", std::vector{static_cast<float>((*at)++)}}});
+    };
+    auto const skip = [this, count, at] {
+      if (*at == count) return false;
+      ++skipped;
+      ++*at;
+      return true;
+    };
+    return {"numbered", next, {}, skip};
+  }
+};
+
+TEST_CASE(
+    "a shard makes its own blocks alone, mapped before and behind it, and so does one that begins at a position") {
+  auto calls = std::size_t{0};
+  auto const counted_map = [&](DatasetBlocks const& blocks) {
+    return blocks.map("as it is", [&](Dataset const& block) {
+      ++calls;
+      return block;
+    });
+  };
+  auto const shard = [](DatasetBlocks const& blocks) { return blocks.shard(Rank{1}, WorldSize{3}); };
+  CountedBlocks plain;
+  CHECK(numbers_in(shard(plain.blocks(9))) == Numbers{1, 4, 7});
+  CHECK(plain.made == 3);
+  CHECK(plain.skipped == 6);
+  for (auto const is_before : {true, false}) {
+    CAPTURE(is_before);
+    calls = 0;
+    CountedBlocks counted;
+    auto const blocks = counted.blocks(9);
+    auto mapped = is_before ? shard(counted_map(blocks)) : counted_map(shard(blocks));
+    mapped.begin_at({0, 3, "numbered; \"as it is\""});
+    CHECK(numbers_in(mapped) == Numbers{4, 7});
+    CHECK(calls == 2);
+    CHECK(counted.made == 2);
+    CHECK(counted.skipped == 7);
+  }
+}
+
+TEST_CASE("skipped blocks count in the position, are none behind the end, and are made where nothing skips them") {
+  CountedBlocks counted;
+  for (auto blocks : {counted.blocks(3), numbered_blocks(3)}) {
+    CHECK(blocks.skip());
+    CHECK(blocks.position() == BlocksPosition{0, 1, "numbered"});
+    CHECK(blocks.next()->column("number").as<float>()[0] == 1);
+    CHECK(blocks.skip());
+    CHECK(blocks.position() == BlocksPosition{0, 3, "numbered"});
+    CHECK_FALSE(blocks.skip());
+    CHECK_FALSE(blocks.next());
+    CHECK(blocks.position() == BlocksPosition{0, 3, "numbered"});
+    check_contains(thrown_error([&] { blocks.check_is_fresh("here"); }), "some of the blocks were taken already");
+  }
+  CHECK(counted.made == 1);
+  CHECK(counted.skipped == 2);
+}
+
+TEST_CASE("what fails while a block is skipped fails at each later call, too") {
+  DatasetBlocks blocks{"failing",
+                       [] { return std::optional{Dataset::of_rows(1)}; },
+                       {},
+                       []() -> bool { throw std::runtime_error{"no"}; }};
+  CHECK_THROWS_AS((void)blocks.skip(), std::runtime_error);
+  CHECK_THROWS_AS((void)blocks.next(), std::runtime_error);
 }
 
 TEST_CASE("a shard of blocks has a source of its own, and is taken from blocks that are fresh") {

@@ -19,6 +19,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
@@ -32,6 +33,7 @@
 namespace {
 
 using raytrain::Dataset;
+using raytrain::DatasetBlocks;
 using raytrain::image_blocks;
 using raytrain::ImagesOptions;
 using raytrain::read_images;
@@ -396,6 +398,24 @@ TEST_CASE("blocks have, in whatever sizes and threads, the rows that read_images
   }
 }
 
+TEST_CASE("images of blocks that are skipped are not decoded, and the others come as they do without") {
+  TemporaryFolder const folder;
+  for (auto const* const name : {"a.png", "c.png", "d.png"}) write_picture(folder.path() / name, picture(2, 2, 3));
+  write_text(folder.path() / "b.png", "no image");
+  auto const paths_of = [&](DatasetBlocks blocks) {
+    std::vector<std::string> paths;
+    for (auto const& block : blocks) {
+      for (std::size_t row = 0; row < block.rows(); ++row) paths.emplace_back(block.column("path").text(row).value());
+    }
+    return paths;
+  };
+  auto const shard = [&](std::uint32_t rank) {
+    return image_blocks(folder.path(), {}, 1).shard(raytrain::Rank{rank}, raytrain::WorldSize{2});
+  };
+  CHECK(paths_of(shard(0)) == std::vector<std::string>{"a.png", "c.png"});
+  check_contains(thrown_error([&] { return paths_of(shard(1)); }), "b.png");
+}
+
 TEST_CASE("a folder of images is written once, and is what it was when it is opened again") {
   TemporaryFolder const folder;
   write_pets(folder.path() / "pets");
@@ -440,9 +460,13 @@ TEST_CASE("a file that is changed or removed while blocks are read is not taken 
   for (auto const* const name : {"a.png", "b.png", "c.png"}) write_picture(folder.path() / name, picture(2, 2, 3));
   auto const changed = [&](std::function<void()> const& change) {
     auto blocks = image_blocks(folder.path(), {}, 2);
+    auto skipped = image_blocks(folder.path(), {}, 2);
     CHECK(blocks.next()->rows() == 2);
+    CHECK(skipped.skip());
     change();
-    return thrown_error([&] { return blocks.next(); });
+    auto error = thrown_error([&] { return blocks.next(); });
+    CHECK(thrown_error([&] { return skipped.skip(); }) == error);
+    return error;
   };
   auto const file = folder.path() / "c.png";
   auto const other = [&] {

@@ -47,8 +47,10 @@ RAYTRAIN_INLINE void check_source_text(std::string const& text, char const* atte
 
 namespace raytrain {
 
-RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(std::string source, Next next, std::function<void()> check)
-    : DatasetBlocks{source, State{.next = std::move(next), .check = std::move(check), .origin = source}} {
+RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(std::string source, Next next, std::function<void()> check, Skip skip)
+    : DatasetBlocks{
+          source,
+          State{.next = std::move(next), .skip = std::move(skip), .check = std::move(check), .origin = source}} {
   detail::check_source_text(source_, "DatasetBlocks", "the source");
 }
 
@@ -66,6 +68,7 @@ RAYTRAIN_INLINE auto DatasetBlocks::map(std::string const& name,
                   if (!block) return std::nullopt;
                   return function(*block);
                 },
+                .skip = [blocks = *this]() mutable { return blocks.skip(); },
                 .check = state_->check,
                 .origin = state_->origin + changed,
                 .stride = state_->stride,
@@ -81,13 +84,18 @@ RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const ->
   }
   auto const others_before = std::make_shared<std::uint32_t>(rank.value);
   auto const of_round = state_->stride * workers.value;
+  auto const is_at_own = [others_before, workers](DatasetBlocks& blocks) {
+    for (auto left = std::exchange(*others_before, workers.value - 1); left > 0; --left) {
+      if (!blocks.skip()) return false;
+    }
+    return true;
+  };
   return {fmt::format("{}; blocks of rank {} of {}", source_, rank.value, workers.value),
-          State{.next = [blocks = *this, others_before, workers]() mutable -> std::optional<Dataset> {
-                  for (auto left = std::exchange(*others_before, workers.value - 1); left > 0; --left) {
-                    if (!blocks.next()) return std::nullopt;
-                  }
+          State{.next = [blocks = *this, is_at_own]() mutable -> std::optional<Dataset> {
+                  if (!is_at_own(blocks)) return std::nullopt;
                   return blocks.next();
                 },
+                .skip = [blocks = *this, is_at_own]() mutable { return is_at_own(blocks) && blocks.skip(); },
                 .check = state_->check,
                 .origin = state_->origin,
                 .stride = of_round,
@@ -111,7 +119,7 @@ RAYTRAIN_INLINE void DatasetBlocks::pass_over(std::uint64_t blocks) {
   note_begin();
   if (state_->pass_over) return state_->pass_over(blocks);
   for (std::uint64_t count = 0; count < blocks; ++count) {
-    if (next()) continue;
+    if (skip()) continue;
     throw Error{Errc::invalid_data, "DatasetBlocks::begin_at",
                 fmt::format("the position is behind {} blocks, and there are {}: {}", blocks, count, source_),
                 "look at what has become of the others, or begin the epoch anew"};
@@ -126,6 +134,7 @@ auto DatasetBlocks::keeping_failure(Work const& work) {
   } catch (...) {
     state_->failure = std::current_exception();
     state_->next = nullptr;  // with the files and rows that these hold
+    state_->skip = nullptr;
     state_->before_first = nullptr;
     state_->pass_over = nullptr;
     throw;
@@ -151,14 +160,29 @@ RAYTRAIN_INLINE auto DatasetBlocks::next() -> std::optional<Dataset> {
     note_begin();
     if (!state_->next) return std::nullopt;
     auto block = state_->next();
-    if (!block) {
-      state_->next = nullptr;
-    } else {
-      state_->position.blocks += state_->stride;
-      state_->position.source = state_->origin;
-    }
+    note_end_or_block(block.has_value());
     return block;
   });
+}
+
+RAYTRAIN_INLINE auto DatasetBlocks::skip() -> bool {
+  return keeping_failure([&] {
+    note_begin();
+    if (!state_->next) return false;
+    auto const is_block = state_->skip ? state_->skip() : state_->next().has_value();
+    note_end_or_block(is_block);
+    return is_block;
+  });
+}
+
+RAYTRAIN_INLINE void DatasetBlocks::note_end_or_block(bool is_block) {
+  if (!is_block) {
+    state_->next = nullptr;
+    state_->skip = nullptr;
+    return;
+  }
+  state_->position.blocks += state_->stride;
+  state_->position.source = state_->origin;
 }
 
 RAYTRAIN_INLINE void DatasetBlocks::check_is_unchanged() const {

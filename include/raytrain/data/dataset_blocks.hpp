@@ -30,27 +30,33 @@ class DatasetBlocks {
   /// The next block, or none behind the last one; it is not called again then.
   using Next = std::function<std::optional<Dataset>()>;
 
+  /// Passes over the next block, or returns false behind the last one; it is not called again then, and neither is
+  /// `Next`. They are called one after the other, in any order.
+  using Skip = std::function<bool()>;
+
   /// `source`: what the rows follow from, so that two ranges with the same one have the same rows: "simulation 7,
   /// version 2". `materialize` asks for it. `check`: throws where the rows would be others now, as of a file that was
-  /// changed; empty: they never are.
+  /// changed; empty: they never are. `skip`: for blocks that are other workers' or before a position, where that takes
+  /// less than to make them; empty: they are made and dropped.
   ///
   /// Errors: `invalid_call` for a source that is empty or not UTF-8.
-  DatasetBlocks(std::string source, Next next, std::function<void()> check = {});
+  DatasetBlocks(std::string source, Next next, std::function<void()> check = {}, Skip skip = {});
 
   /// One block, whose source is a digest of all of its bytes, which are read for it.
   DatasetBlocks(Dataset const& dataset);
 
   [[nodiscard]] auto source() const noexcept -> std::string const& { return source_; }
 
-  /// What `function` makes of each block, which may have other rows and columns. `name`, "scaled by 2", becomes part of
-  /// the source: whoever changes the function changes it.
+  /// What `function` makes of each block, which may have other rows and columns. It is not called for blocks that are
+  /// skipped, as those of other workers. `name`, "scaled by 2", becomes part of the source: whoever changes the
+  /// function changes it.
   ///
   /// Errors: `invalid_call` for a name that is empty or not UTF-8.
   [[nodiscard]] auto map(std::string const& name, std::function<Dataset(Dataset const& block)> function) const
       -> DatasetBlocks;
 
   /// A worker's blocks where they take turns: its number's, and each that comes so many blocks later as there are
-  /// workers. Each worker reads all of them; name its own files where there are several.
+  /// workers. The others it skips.
   ///
   /// Errors: `invalid_call` for a rank that is not below the number of workers.
   [[nodiscard]] auto shard(Rank rank, WorldSize workers) const -> DatasetBlocks;
@@ -78,11 +84,15 @@ class DatasetBlocks {
   ///
   /// Errors: `invalid_call` where some of the blocks were taken already; `invalid_data` for a position in other blocks,
   ///         also where a file was changed since, and where there are fewer; what reads a block throws.
-  /// Cost: reads the blocks before, as `next` does, one after the other, but makes nothing of them by `map`.
+  /// Cost: skips the blocks before, one after the other.
   void begin_at(BlocksPosition const& position);
 
   /// Errors: those of what makes it, at each later call, too, since rows would be left out.
   [[nodiscard]] auto next() -> std::optional<Dataset>;
+
+  /// Passes over the next block; false where there is none. Errors: as `next`, but for what is wrong in rows that are
+  /// not looked at.
+  [[nodiscard]] auto skip() -> bool;
 
   /// For who takes the same blocks again from another range. Errors: where what they come from was changed since.
   void check_is_unchanged() const;
@@ -118,11 +128,12 @@ class DatasetBlocks {
  private:
   struct State {
     Next next;                             ///< Empty behind the last block.
+    Skip skip{};                           ///< May be empty.
     std::function<void()> check{};         ///< May be empty.
     std::string origin{};                  ///< The source without the shards, as a position has it.
     std::uint64_t stride = 1;              ///< Blocks without the shards for each one here.
     std::function<void()> before_first{};  ///< Before the first block is taken or passed over; may be empty.
-    /// Passes over so many blocks without the shards, of all workers; empty: by `next`.
+    /// Passes over so many blocks without the shards, of all workers; empty: by `skip`.
     std::function<void(std::uint64_t blocks)> pass_over{};
     bool is_begun = false;
     std::exception_ptr failure{};
@@ -134,6 +145,9 @@ class DatasetBlocks {
 
   /// Before a block is taken or passed over.
   void note_begin();
+
+  /// Behind `next` and `skip` of the state.
+  void note_end_or_block(bool is_block);
 
   void pass_over(std::uint64_t blocks);
 

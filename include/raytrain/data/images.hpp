@@ -44,16 +44,25 @@ namespace raytrain {
 /// `rows` rows, but for the last one. "label" has the classes of the whole folder in each block.
 ///
 /// Errors: when the range is made, `invalid_config`, `invalid_call` for 0 rows, and those of `read_images` for a
-///         folder. When a block is read, those for images.
+///         folder. When a block is read, those for images; when it is skipped, those for files that were removed or
+///         changed.
 [[nodiscard]] inline auto image_blocks(std::filesystem::path const& folder, ImagesOptions const& options = {},
                                        std::size_t rows = 256) -> DatasetBlocks {
   if (rows == 0) throw Error{Errc::invalid_call, "image_blocks", "blocks of 0 rows", "write 256, or any other number"};
   auto const reader = std::make_shared<detail::ImageReader>(folder, options);
-  return {reader->source(), [reader, rows, at = std::size_t{0}]() mutable -> std::optional<Dataset> {
-            if (at == reader->rows()) return std::nullopt;
-            auto const first = std::exchange(at, at + std::min(rows, reader->rows() - at));
-            return reader->read(first, at);
-          }};
+  auto const at = std::make_shared<std::size_t>(0);
+  auto const begin = [reader, rows, at] { return std::exchange(*at, *at + std::min(rows, reader->rows() - *at)); };
+  auto const next = [reader, at, begin]() -> std::optional<Dataset> {
+    auto const first = begin();
+    if (first == *at) return std::nullopt;
+    return reader->read(first, *at);
+  };
+  auto const skip = [reader, at, begin] {
+    auto const first = begin();
+    reader->check(first, *at);
+    return first != *at;
+  };
+  return {reader->source(), next, {}, skip};
 }
 
 }  // namespace raytrain

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,19 +30,43 @@ RAYTRAIN_INLINE auto exact_text(std::string const& name) -> std::string {
   return is_utf8(name) ? json_string(name) : json_string(name) + " of the bytes " + xxh3_of(bytes_of(name));
 }
 
-/// The next block of a file. What is wrong in one that was changed meanwhile is that it was changed.
-[[nodiscard]] RAYTRAIN_INLINE auto next_block(FileBlocksOptions const& options, FileState const& file, bool begins)
-    -> std::optional<Dataset> {
-  std::optional<Dataset> block;
-  try {
-    block = options.next(file.path(), begins);
-  } catch (Error const&) {
-    file.check();
-    throw;
+/// The files, and where in them the next block is.
+class BlocksOfFiles {
+ public:
+  BlocksOfFiles(std::vector<FileState> files, FileBlocksOptions options)
+      : files_{std::move(files)}, options_{std::move(options)} {}
+
+  [[nodiscard]] auto next() -> std::optional<Dataset> { return first_of(options_.next); }
+
+  [[nodiscard]] auto skip() -> bool { return options_.skip ? first_of(options_.skip) : next().has_value(); }
+
+ private:
+  /// Of what `work` gives of a file, and the files behind it, the first that is not false. What is wrong in a file that
+  /// was changed meanwhile is that it was changed.
+  template <class Result>
+  auto first_of(std::function<Result(std::filesystem::path const& path, bool begins)> const& work) -> Result {
+    for (; at_ < files_.size(); ++at_, begins_ = true) {
+      auto const& file = files_[at_];
+      if (begins_) file.check();
+      Result result{};
+      try {
+        result = work(file.path(), std::exchange(begins_, false));
+      } catch (Error const&) {
+        file.check();
+        throw;
+      }
+      file.check();
+      if (result) return result;
+    }
+    if (options_.finish) options_.finish();
+    return {};
   }
-  file.check();
-  return block;
-}
+
+  std::vector<FileState> files_;
+  FileBlocksOptions options_;
+  std::size_t at_ = 0;
+  bool begins_ = true;  ///< No block of the file was asked for.
+};
 
 RAYTRAIN_INLINE auto file_blocks(DataPaths const& paths, FileBlocksOptions options) -> DatasetBlocks {
   if (options.rows == 0) {
@@ -51,17 +78,9 @@ RAYTRAIN_INLINE auto file_blocks(DataPaths const& paths, FileBlocksOptions optio
   auto check = [files] {
     for (auto const& file : files) file.check();
   };
-  auto next = [files = std::move(files), options = std::move(options), at = std::size_t{0},
-               begins = true]() mutable -> std::optional<Dataset> {
-    for (; at < files.size(); ++at, begins = true) {
-      if (begins) files[at].check();
-      auto block = next_block(options, files[at], std::exchange(begins, false));
-      if (block) return block;
-    }
-    if (options.finish) options.finish();
-    return std::nullopt;
-  };
-  return {std::move(source), std::move(next), std::move(check)};
+  auto const blocks = std::make_shared<BlocksOfFiles>(std::move(files), std::move(options));
+  return {std::move(source), [blocks] { return blocks->next(); }, std::move(check),
+          [blocks] { return blocks->skip(); }};
 }
 
 }  // namespace raytrain::detail

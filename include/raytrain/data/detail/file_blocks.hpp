@@ -20,6 +20,8 @@ struct FileBlocksOptions {
   std::size_t rows;      ///< Of a block.
   /// The next block of a file, or none at its end. `begins`: it is the file's first one.
   std::function<std::optional<Dataset>(std::filesystem::path const& path, bool begins)> next{};
+  /// Passes over it, or returns false at the file's end; empty: by `next`.
+  std::function<bool(std::filesystem::path const& path, bool begins)> skip{};
   std::function<void()> finish{};  ///< Behind the last file, to look whether something was missing; may be empty.
 };
 
@@ -29,7 +31,8 @@ struct FileBlocksOptions {
 /// The blocks of several files, one file after the other, each of which must stay as it was when the range was made.
 ///
 /// Errors: those of `DataPaths::files`, `not_found` or `io` for a file, and `invalid_call` for blocks of 0 rows. When a
-///         block is read, `not_found` for a file that was removed, `io` for one that was changed, and those of `next`.
+///         block is read or skipped, `not_found` for a file that was removed, `io` for one that was changed, and those
+///         of `next` and `skip`.
 [[nodiscard]] auto file_blocks(DataPaths const& paths, FileBlocksOptions options) -> DatasetBlocks;
 
 }  // namespace raytrain::detail

@@ -96,6 +96,11 @@ class ImageReader {
     return Dataset::from_columns(std::move(columns));
   }
 
+  /// Of the files of these rows, which are not read. Errors: as `read`, for one that was removed or changed.
+  void check(std::size_t first, std::size_t last) const {
+    for (auto row = first; row < last; ++row) files_[row].check();
+  }
+
  private:
   [[nodiscard]] auto attempted(std::size_t row) const -> std::string {
     return fmt::format("read image '{}'", files_[row].path().string());
