@@ -21,6 +21,7 @@
 
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/float16.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/arrow_options.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
@@ -38,6 +39,7 @@ namespace {
 using namespace raytrain;
 using raytrain::testing::check_contains;
 using raytrain::testing::check_round_trips;
+using raytrain::testing::check_skips;
 using raytrain::testing::floats;
 using raytrain::testing::of_python;
 using raytrain::testing::random_seed;
@@ -172,6 +174,26 @@ TEST_CASE("random tables are read from Arrow files as they were written, bit by 
       ".arrow", [](auto rows, fs::path const& path) { write_arrow(std::move(rows), path); },
       [](fs::path const& path) { return read_arrow(path); },
       [](fs::path const& path, std::size_t rows) { return arrow_blocks(path, {}, rows); });
+}
+
+TEST_CASE("Arrow blocks are the same, bit by bit, where others are skipped, whatever record batches the file has") {
+  check_skips([](DatasetBlocks rows, fs::path const& path) { write_arrow(std::move(rows), path); },
+              [](fs::path const& path, std::size_t rows) { return arrow_blocks(path, {}, rows); });
+}
+
+TEST_CASE("no column is made of the values of Arrow blocks that are skipped") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.arrow";
+  write_arrow(Dataset::from_columns({{"x", std::vector<std::int32_t>{0, 1, 2, 300, 4, 5}}}), path);
+  auto const rows_of = [&](std::uint32_t rank) {
+    std::vector<std::int8_t> rows;
+    for (auto const& block : arrow_blocks(path, {.types = {{"x", ElementType::int8}}}, 1).shard(Rank{rank}, {2})) {
+      rows.push_back(block.column("x").as<std::int8_t>()[0]);
+    }
+    return rows;
+  };
+  CHECK(rows_of(0) == std::vector<std::int8_t>{0, 2, 4});
+  check_contains(thrown_error([&] { return rows_of(1); }), "x.arrow': column 'x': int8 does not hold 300");
 }
 
 TEST_CASE("files, streams and record batches follow one another, and each file must have the same columns") {

@@ -25,6 +25,7 @@
 
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/float16.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
@@ -43,6 +44,7 @@ namespace {
 using namespace raytrain;
 using raytrain::testing::check_contains;
 using raytrain::testing::check_round_trips;
+using raytrain::testing::check_skips;
 using raytrain::testing::floats;
 using raytrain::testing::of_python;
 using raytrain::testing::random_seed;
@@ -186,6 +188,57 @@ TEST_CASE("random tables are read as they were written, bit by bit, whole and in
       [](fs::path const& path, std::size_t rows) { return parquet_blocks(path, {}, rows); });
 }
 
+TEST_CASE("Parquet blocks are the same, bit by bit, where others are skipped, whatever row groups the file has") {
+  check_skips([](DatasetBlocks rows, fs::path const& path) { write_parquet(std::move(rows), path); },
+              [](fs::path const& path, std::size_t rows) { return parquet_blocks(path, {}, rows); });
+}
+
+TEST_CASE("Parquet blocks have as many rows as they are to have, whatever row groups the file has") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.parquet";
+  write_parquet(DatasetBlocks{"groups of 7 rows",
+                              [left = 10]() mutable -> std::optional<Dataset> {
+                                if (left-- == 0) return std::nullopt;
+                                return Dataset::from_columns({Column::of_texts("t", {7, "a"})});
+                              }},
+                path);
+  std::vector<std::size_t> sizes;
+  for (auto const& block : parquet_blocks(path, {}, 20)) sizes.push_back(block.rows());
+  CHECK(sizes == std::vector<std::size_t>{20, 20, 20, 10});
+}
+
+TEST_CASE("row groups that only skipped blocks have are not read, and damage in others is found") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "x.parquet";
+  constexpr std::size_t groups = 6;
+  std::vector<Dataset> parts;
+  for (std::size_t group = 0; group < groups; ++group) {
+    parts.push_back(Dataset::from_columns({{"x", std::vector(10, 1234.5F + static_cast<float>(group))}}));
+  }
+  write_parquet(DatasetBlocks{"groups",
+                              [&, at = std::size_t{0}]() mutable -> std::optional<Dataset> {
+                                if (at == groups) return std::nullopt;
+                                return parts[at++];
+                              }},
+                path);
+  auto bytes = read_text(path);
+  auto const damaged = 1234.5F + 3;
+  std::string const marker(reinterpret_cast<char const*>(&damaged), sizeof damaged);
+  REQUIRE(bytes.find(marker) != std::string::npos);
+  bytes[bytes.find(marker)] ^= 1;
+  write_text(path, bytes);
+  auto const rows_of = [&](std::uint32_t rank) {
+    std::size_t rows = 0;
+    for (auto const& block : parquet_blocks(path, {}, 10).shard(Rank{rank}, WorldSize{2})) rows += block.rows();
+    return rows;
+  };
+  CHECK(rows_of(0) == 30);
+  check_contains(thrown_error([&] { return rows_of(1); }), "x.parquet");
+  auto behind = parquet_blocks(path, {}, 10);
+  behind.begin_at({0, 4, behind.source()});
+  CHECK(floats(behind.next().value(), "x").front() == 1234.5F + 4);
+}
+
 TEST_CASE("the rows of several files follow one another, and each must have the same columns") {
   TemporaryFolder const folder;
   auto const write = [&](std::string const& name, Dataset const& rows) { write_parquet(rows, folder.path() / name); };
@@ -305,6 +358,12 @@ TEST_CASE("a file with any byte of its schema damaged is refused, or read") {
       check_contains(error.what(), "x.parquet");
       ++refused;
     }
+    try {
+      for (auto blocks = parquet_blocks(path, {}, 1); blocks.next() && blocks.skip();) {
+      }
+    } catch (Error const& error) {
+      check_contains(error.what(), "x.parquet");
+    }
   }
   CHECK(refused > 0);
 }
@@ -325,9 +384,12 @@ TEST_CASE("blocks stay of the first one's type, and name a file that was changed
   write_parquet(rows.repeat(2), path);
   check_contains(thrown_error([&] { return changed.next(); }), "io: ");
   auto removed = parquet_blocks(path, {}, 4);
+  auto skipped = parquet_blocks(path, {}, 4);
   (void)removed.next();
+  (void)skipped.next();
   fs::rename(path, folder.path() / "elsewhere");
   check_contains(thrown_error([&] { return removed.next(); }), "not_found: read '" + path.string() + "'");
+  check_contains(thrown_error([&] { return skipped.skip(); }), "not_found: read '" + path.string() + "'");
   fs::rename(folder.path() / "elsewhere", path);
   CHECK(parquet_blocks(path).source() == parquet_blocks(path).source());
   CHECK(parquet_blocks(path).source() != parquet_blocks(path, {.columns = {"x"}}).source());

@@ -19,12 +19,14 @@
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/materialize.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
 #include "column_values.hpp"
 #include "same_rows.hpp"
+#include "skipped_blocks.hpp"
 
 namespace raytrain::testing {
 
@@ -100,6 +102,29 @@ void check_round_trips(std::string const& ending, auto const& write, auto const&
     check_same_rows(materialize(folder.path() / fmt::format("rows {}", round), blocks(path, size)), table);
   }
   write(random_table(random, 100), of_python("of_raytrain" + ending));
+}
+
+/// Checks that blocks of a file are the same where some are skipped, whatever parts the file has and of which types.
+/// `write(blocks, path)` begins a part of the file for each; `blocks(path, rows)` reads it.
+void check_skips(auto const& write, auto const& blocks) {
+  std::mt19937_64 random{random_seed()};
+  TemporaryFolder const folder;
+  for (auto round = 0; round < 12; ++round) {
+    auto const part_rows = std::size_t{1} << random() % 9;
+    for (auto const* const name : {"a", "b"}) {
+      auto parts = 1 + random() % 12;
+      write(DatasetBlocks{"random tables",
+                          [&]() -> std::optional<Dataset> {
+                            if (parts-- == 0) return std::nullopt;
+                            return random_table(random, 1 + random() % part_rows);
+                          }},
+            folder.path() / name);
+    }
+    auto const size = 1 + random() % 300;
+    CAPTURE(part_rows);
+    CAPTURE(size);
+    check_skipped_blocks([&] { return blocks(folder.path() / "*", size); }, random);
+  }
 }
 
 }  // namespace raytrain::testing

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -70,17 +69,13 @@ struct ArrowFormat {
 ///
 /// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, and `invalid_call` for
 ///         0 rows. When a block is read, the others of `read_arrow`, `not_found` for a file that was removed, and `io`
-///         for one that was changed.
+///         for one that was changed; where it is skipped, no column is made of its
+///         values, which may be of a wrong type.
 [[nodiscard]] inline auto arrow_blocks(DataPaths const& paths, ArrowOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks {
   auto format = detail::options_text("Arrow", options);
-  auto const table = std::make_shared<detail::ArrowTable>(std::move(options), rows);
-  auto const next = [table](std::filesystem::path const& path, bool begins) -> std::optional<Dataset> {
-    if (begins) table->begin_file(path);
-    if (!table->read_block()) return std::nullopt;
-    return table->take();
-  };
-  return detail::file_blocks(paths, {"arrow_blocks", std::move(format), rows, next, [table] { table->finish(); }});
+  return detail::blocks_of_tables(paths, std::make_shared<detail::ArrowTable>(std::move(options), rows),
+                                  {"arrow_blocks", std::move(format), rows});
 }
 
 /// Writes a file of Arrow's file format, which `read_arrow`, pandas' `read_feather` and Arrow read: not compressed, so

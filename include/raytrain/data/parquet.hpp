@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include <raytrain/data/data_paths.hpp>
@@ -47,22 +46,20 @@ namespace raytrain {
   return table.take();
 }
 
-/// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has at
-/// most `rows` rows. Types and row shapes are those of the first block. Each block of texts has categories of its own.
+/// The same rows in blocks, of which one is in memory at a time: for files that are larger than memory. Each has
+/// `rows` rows, or fewer where these have more than 16 Mi values in a column, but for a file's last one. Types and row
+/// shapes are those of the first block. Each block of texts has categories of its own.
 ///
 /// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, and `invalid_call` for
 ///         0 rows. When a block is read, the others of `read_parquet`, `not_found` for a file that was removed, and
-///         `io` for one that was changed.
+///         `io` for one that was changed; the latter two also when it is skipped.
+/// Cost: of blocks that are skipped row groups are not read that have no rows of others. Of row groups that are larger
+///       than the blocks, all rows up to the last one are read of which a block is taken.
 [[nodiscard]] inline auto parquet_blocks(DataPaths const& paths, ParquetOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks {
   auto format = detail::options_text("Parquet", options);
-  auto const table = std::make_shared<detail::ParquetTable>(std::move(options), rows);
-  auto const next = [table](std::filesystem::path const& path, bool begins) -> std::optional<Dataset> {
-    if (begins) table->begin_file(path);
-    if (!table->read_block()) return std::nullopt;
-    return table->take();
-  };
-  return detail::file_blocks(paths, {"parquet_blocks", std::move(format), rows, next, [table] { table->finish(); }});
+  return detail::blocks_of_tables(paths, std::make_shared<detail::ParquetTable>(std::move(options), rows),
+                                  {"parquet_blocks", std::move(format), rows});
 }
 
 /// Writes a file that `read_parquet`, pandas and Arrow read: compressed by Snappy, at most a million rows in a row

@@ -7,8 +7,10 @@
 #include <fmt/ranges.h>
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,7 +22,9 @@
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/column.hpp>
+#include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/detail/arrow_column.hpp>
 #include <raytrain/data/detail/file_blocks.hpp>
 #include <raytrain/data/detail/growing_column.hpp>
@@ -87,6 +91,9 @@ class ArrowColumns {
     return Dataset::from_columns(std::move(columns));
   }
 
+  /// Whether rows have come, from which the types follow.
+  [[nodiscard]] auto has_rows() const noexcept -> bool { return has_rows_; }
+
   /// Behind the last file. Errors: `invalid_data` where there was no row.
   void finish() const {
     if (has_rows_) return;
@@ -140,6 +147,25 @@ class ArrowColumns {
   std::vector<std::size_t> places_;
   bool has_rows_ = false;
 };
+
+/// The blocks of files that a `Table`, which is `ParquetTable` or `ArrowTable`, reads. The first block is made also
+/// where it is skipped, since types and row shapes follow from it.
+template <class Table>
+[[nodiscard]] auto blocks_of_tables(DataPaths const& paths, std::shared_ptr<Table> const& table,
+                                    FileBlocksOptions blocks) -> DatasetBlocks {
+  blocks.next = [table](std::filesystem::path const& path, bool begins) -> std::optional<Dataset> {
+    if (begins) table->begin_file(path);
+    if (!table->read_block()) return std::nullopt;
+    return table->take();
+  };
+  blocks.skip = [table, next = blocks.next](std::filesystem::path const& path, bool begins) {
+    if (!table->has_rows()) return next(path, begins).has_value();
+    if (begins) table->begin_file(path);
+    return table->skip_block();
+  };
+  blocks.finish = [table] { table->finish(); };
+  return file_blocks(paths, std::move(blocks));
+}
 
 /// All that the columns follow from, besides the content of the files; `format` begins it.
 template <class Options>

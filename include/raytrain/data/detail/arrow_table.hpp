@@ -76,21 +76,22 @@ class ArrowTable {
 
   /// A block of them. Whether there was one left.
   auto read_block() -> bool {
-    if (!batch_ || first_ == batch_->num_rows()) {
-      batch_.reset();
-      memory_->begin();
-      batch_ = next_batch();
-      first_ = 0;
-    }
-    if (!batch_) {
-      state_->check();
-      return false;
-    }
-    auto const rows = std::min(batch_->num_rows() - first_, static_cast<std::int64_t>(block_rows_));
+    auto const rows = next_block_rows();
+    if (rows == 0) return false;
     columns_.add(*batch_->Slice(first_, rows));
     first_ += rows;
     return true;
   }
+
+  /// Passes over a block. Whether there was one left.
+  auto skip_block() -> bool {
+    auto const rows = next_block_rows();
+    first_ += rows;
+    return rows > 0;
+  }
+
+  /// Whether rows were read, from which the types follow.
+  [[nodiscard]] auto has_rows() const noexcept -> bool { return columns_.has_rows(); }
 
   /// The rows that were read since the last time: at least one must have come.
   [[nodiscard]] auto take() -> Dataset { return columns_.take(); }
@@ -147,6 +148,21 @@ class ArrowTable {
     } else {
       file_ = value(arrow::ipc::RecordBatchFileReader::Open(input_, options));
     }
+  }
+
+  /// 0 behind the last block.
+  [[nodiscard]] auto next_block_rows() -> std::int64_t {
+    if (!batch_ || first_ == batch_->num_rows()) {
+      batch_.reset();
+      memory_->begin();
+      batch_ = next_batch();
+      first_ = 0;
+    }
+    if (!batch_) {
+      state_->check();
+      return 0;
+    }
+    return std::min(batch_->num_rows() - first_, static_cast<std::int64_t>(block_rows_));
   }
 
   /// With rows in it, or null behind the last one.

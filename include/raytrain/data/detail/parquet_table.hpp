@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,7 +46,8 @@ class ParquetTable {
     if (!std::filesystem::is_regular_file(path)) {
       throw Error{Errc::io, "reading " + what_, "it is not a regular file", "name a file"};
     }
-    blocks_.reset();  // before what it reads from
+    batch_.reset();
+    batches_.reset();  // before what it reads from
     reader_.reset();
     memory_ = lent_memory(most_memory(file_->size_bytes(), most_unpack_ratio_));
     refusing([&] { open(path); });
@@ -60,9 +60,28 @@ class ParquetTable {
 
   /// A block of them. Whether there was one left.
   auto read_block() -> bool {
-    memory_->begin();
-    return refusing([&] { return read_next(); });
+    return refusing([&] {
+      pass_over_skipped();
+      memory_->begin();
+      return read_next();
+    });
   }
+
+  /// Passes over a block, whose row groups are not read where no other block has rows of them. Whether there was one
+  /// left.
+  auto skip_block() -> bool {
+    auto const rows = next_block_rows();
+    if (rows == 0) {
+      check_end();
+      return false;
+    }
+    rows_left_ -= rows;
+    skipped_ += rows;
+    return true;
+  }
+
+  /// Whether rows were read, from which the types follow.
+  [[nodiscard]] auto has_rows() const noexcept -> bool { return columns_.has_rows(); }
 
   /// The rows that were read since the last time: at least one must have come.
   [[nodiscard]] auto take() -> Dataset { return columns_.take(); }
@@ -92,9 +111,12 @@ class ParquetTable {
     // Arrow counts the values of lists by int32.
     constexpr auto most_values = std::size_t{1} << 24U;
     row_values_ = most_row_values();
-    reader_->set_batch_size(
-        static_cast<std::int64_t>(std::clamp<std::size_t>(most_values / row_values_, 1, block_rows_)));
+    most_rows_ = static_cast<std::int64_t>(std::clamp<std::size_t>(most_values / row_values_, 1, block_rows_));
     rows_left_ = reader_->parquet_reader()->metadata()->num_rows();
+    check_groups();
+    group_ = 0;
+    group_left_ = 0;
+    skipped_ = 0;
   }
 
   /// Of texts that are alike Arrow's dictionary then has one. It holds 2 GiB, grows up to the end of the file, and is
@@ -137,22 +159,85 @@ class ParquetTable {
   }
 
   auto read_next() -> bool {
-    if (!blocks_) {
-      std::vector<int> groups(static_cast<std::size_t>(reader_->num_row_groups()));
-      std::iota(groups.begin(), groups.end(), 0);
-      blocks_ = value(reader_->GetRecordBatchReader(groups, leaves_));
+    auto left = next_block_rows();
+    if (left == 0) {
+      check_end();
+      return false;
     }
-    std::shared_ptr<arrow::RecordBatch> block;
-    do {
-      check(blocks_->ReadNext(&block));
-      if (!block) {
-        check_end();
-        return false;
-      }
-    } while (block->num_rows() == 0);
-    columns_.add(*block);
-    rows_left_ -= block->num_rows();
+    rows_left_ -= left;
+    while (left > 0) {
+      while (group_left_ == 0) begin_group();
+      auto const rows = next_rows(left);
+      columns_.add(*rows);
+      left -= rows->num_rows();
+    }
     return true;
+  }
+
+  /// 0 behind the last block.
+  [[nodiscard]] auto next_block_rows() const -> std::int64_t { return std::min(most_rows_, rows_left_); }
+
+  [[nodiscard]] auto rows_of(int group) const -> std::int64_t {
+    return reader_->parquet_reader()->metadata()->RowGroup(group)->num_rows();
+  }
+
+  /// Errors: `invalid_data` where the row groups have more or fewer rows than the file.
+  void check_groups() const {
+    auto left = rows_left_;
+    for (int group = 0; group < reader_->num_row_groups(); ++group) {
+      auto const rows = rows_of(group);
+      if (rows < 0 || rows > left) {
+        throw Error{Errc::invalid_data, "reading " + what_,
+                    fmt::format("it promises {} rows, and its row groups have more", rows_left_),
+                    "it is damaged: write it anew"};
+      }
+      left -= rows;
+    }
+    if (left != 0) refuse_missing(left, "it");
+  }
+
+  void pass_over_skipped() {
+    while (skipped_ > 0) {
+      if (group_left_ == 0) {
+        if (auto const rows = rows_of(group_); rows <= skipped_) {
+          skipped_ -= rows;
+          ++group_;
+          continue;
+        }
+        begin_group();
+      }
+      if (group_left_ <= skipped_) {
+        skipped_ -= std::exchange(group_left_, 0);
+        continue;
+      }
+      memory_->begin();
+      skipped_ -= next_rows(std::min(skipped_, most_rows_))->num_rows();
+    }
+  }
+
+  void begin_group() {
+    batch_.reset();
+    batches_.reset();
+    group_left_ = rows_of(group_);
+    batches_ = value(reader_->GetRecordBatchReader({group_++}, leaves_));
+  }
+
+  /// Of the row group that was begun, from 1 up to so many.
+  [[nodiscard]] auto next_rows(std::int64_t most) -> std::shared_ptr<arrow::RecordBatch> {
+    if (!batch_) {
+      reader_->set_batch_size(std::min(most, group_left_));
+      do {
+        check(batches_->ReadNext(&batch_));
+        if (!batch_) refuse_missing(group_left_, fmt::format("row group {}", group_ - 1));
+      } while (batch_->num_rows() == 0);
+      first_ = 0;
+    }
+    auto const count = std::min({most, group_left_, batch_->num_rows() - first_});
+    auto rows = batch_->Slice(first_, count);
+    first_ += count;
+    group_left_ -= count;
+    if (first_ == batch_->num_rows()) batch_.reset();
+    return rows;
   }
 
   /// What Parquet throws for a damaged file is refused as what it returns.
@@ -186,8 +271,11 @@ class ParquetTable {
 
   void check_end() const {
     file_->check();
-    if (rows_left_ == 0) return;
-    throw Error{Errc::invalid_data, "reading " + what_, fmt::format("{} rows fewer came than it promises", rows_left_),
+    if (rows_left_ != 0) refuse_missing(rows_left_, "it");
+  }
+
+  [[noreturn]] void refuse_missing(std::int64_t rows, std::string const& who) const {
+    throw Error{Errc::invalid_data, "reading " + what_, fmt::format("{} rows fewer came than {} promises", rows, who),
                 "it is damaged: write it anew"};
   }
 
@@ -269,10 +357,16 @@ class ParquetTable {
   std::optional<FileState> file_;  ///< As it was when its reading began.
   std::shared_ptr<LimitedMemory> memory_;
   std::unique_ptr<parquet::arrow::FileReader> reader_;
-  std::unique_ptr<arrow::RecordBatchReader> blocks_;
+  std::unique_ptr<arrow::RecordBatchReader> batches_;  ///< Of the row group that was begun.
+  std::shared_ptr<arrow::RecordBatch> batch_;          ///< Of which rows are left.
+  std::int64_t first_ = 0;                             ///< Of them.
   std::vector<int> leaves_;  ///< Parquet's numbers of the columns that hold values: a list of lists has one.
   std::size_t row_values_ = 1;
-  std::int64_t rows_left_ = 0;
+  std::int64_t most_rows_ = 1;   ///< Of a block.
+  std::int64_t rows_left_ = 0;   ///< Of the file, which were neither read nor skipped.
+  int group_ = 0;                ///< The row group that is begun next.
+  std::int64_t group_left_ = 0;  ///< Rows of the one that was begun.
+  std::int64_t skipped_ = 0;     ///< Rows that are passed over before others are read.
 };
 
 }  // namespace raytrain::detail
