@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <raytrain/data/dataset_blocks.hpp>
 
+#include <algorithm>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -108,6 +113,98 @@ TEST_CASE("what fails while a block is skipped fails at each later call, too") {
                        []() -> bool { throw std::runtime_error{"no"}; }};
   CHECK_THROWS_AS((void)blocks.skip(), std::runtime_error);
   CHECK_THROWS_AS((void)blocks.next(), std::runtime_error);
+}
+
+/// Blocks that tell how many of them were made, and throw in the place of one of them.
+struct WatchedBlocks {
+  std::mutex mutex{};
+  std::condition_variable changed{};
+  std::size_t made = 0;
+
+  void wait_until_made(std::size_t count) {
+    std::unique_lock lock{mutex};
+    changed.wait(lock, [&] { return made >= count; });
+  }
+
+  auto blocks(std::size_t count, std::optional<std::size_t> fails_at = {}) -> DatasetBlocks {
+    return {"watched", [this, count, fails_at, at = std::size_t{0}]() mutable -> std::optional<Dataset> {
+              if (at == count) return std::nullopt;
+              if (at == fails_at) throw std::runtime_error{"no block " + std::to_string(at)};
+              std::lock_guard const lock{mutex};
+              ++made;
+              changed.notify_all();
+              return Dataset::from_columns({{"number", std::vector{static_cast<float>(at++)}}});
+            }};
+  }
+};
+
+TEST_CASE("blocks are made ahead of the one that is taken, as many as asked for, and come in their order") {
+  WatchedBlocks watched;
+  auto blocks = watched.blocks(9).prefetch(3);
+  CHECK(watched.made == 0);
+  for (std::size_t number = 0; number < 9; ++number) {
+    auto const block = blocks.next();
+    REQUIRE(block);
+    CHECK(block->column("number").as<float>()[0] == static_cast<float>(number));
+    watched.wait_until_made(std::min<std::size_t>(number + 4, 9));
+    std::lock_guard const lock{watched.mutex};
+    CHECK(watched.made <= number + 4);
+  }
+  CHECK_FALSE(blocks.next());
+  CHECK_FALSE(blocks.next());
+}
+
+TEST_CASE("what fails in a block that is made ahead is told in its place, and from then on") {
+  WatchedBlocks watched;
+  auto blocks = watched.blocks(9, 2).prefetch(4);
+  CHECK(blocks.next());
+  CHECK(blocks.next());
+  CHECK_THROWS_WITH(std::ignore = blocks.next(), "no block 2");
+  CHECK_THROWS_WITH(std::ignore = blocks.next(), "no block 2");
+}
+
+TEST_CASE("a range that is left has no thread any more, and lets go of what its blocks come from") {
+  auto const held = std::make_shared<int>(0);
+  {
+    auto blocks = DatasetBlocks{"endless", [held]() -> std::optional<Dataset> { return Dataset{}; }}.prefetch();
+    CHECK(blocks.next());
+  }
+  CHECK(held.use_count() == 1);
+}
+
+TEST_CASE("a position in blocks that are made ahead counts those that were taken, and is one of blocks that are not") {
+  auto shard = [](bool ahead) {
+    auto const blocks = numbered_blocks(9).shard(Rank{0}, WorldSize{2});
+    return ahead ? blocks.prefetch(3) : blocks;
+  };
+  for (auto const was_ahead : {true, false}) {
+    CAPTURE(was_ahead);
+    auto before = shard(was_ahead);
+    CHECK(before.next());
+    CHECK(before.next());
+    auto behind = shard(!was_ahead);
+    behind.begin_at(before.position());
+    CHECK(numbers_in(behind) == Numbers{4, 6, 8});
+  }
+}
+
+TEST_CASE("blocks are skipped where a thread makes them, and where it has not begun") {
+  auto blocks = numbered_blocks(7).prefetch();
+  CHECK(blocks.skip());
+  CHECK(blocks.next()->column("number").as<float>()[0] == 1);
+  CHECK(blocks.skip());
+  CHECK(numbers_in(blocks) == Numbers{3, 4, 5, 6});
+  CHECK_FALSE(blocks.skip());
+  CHECK(numbers_in(numbered_blocks(7).prefetch().shard(Rank{1}, WorldSize{3})) == Numbers{1, 4});
+}
+
+TEST_CASE("blocks are made ahead of none that was taken, and not for none ahead") {
+  check_contains(thrown_error([] { std::ignore = numbered_blocks(3).prefetch(0); }),
+                 "invalid_call: DatasetBlocks::prefetch: 0 blocks ahead; write 2");
+  auto begun = numbered_blocks(3);
+  CHECK(begun.next());
+  auto ahead = begun.prefetch();
+  check_contains(thrown_error([&] { std::ignore = ahead.next(); }), "some of the blocks were taken already");
 }
 
 TEST_CASE("a shard of blocks has a source of its own, and is taken from blocks that are fresh") {

@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +23,8 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/ordered_prefetch.hpp>
+#include <raytrain/data/prefetch_options.hpp>
 #include <raytrain/message/json.hpp>
 
 namespace raytrain::detail {
@@ -108,6 +112,36 @@ RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const ->
                       *others_before = workers.value - 1;
                       blocks.pass_over(count - of_round + until_own);
                     }}};
+}
+
+RAYTRAIN_INLINE auto DatasetBlocks::prefetch(int blocks) const -> DatasetBlocks {
+  if (blocks < 1) {
+    throw Error{Errc::invalid_call, "DatasetBlocks::prefetch", fmt::format("{} blocks ahead", blocks),
+                "write 2, or any other number from 1 on"};
+  }
+  struct Ahead {
+    explicit Ahead(DatasetBlocks const& from) : blocks{from} {}
+
+    DatasetBlocks blocks;
+    std::optional<OrderedPrefetch<std::optional<Dataset>>> thread{};  // once a block was taken
+  };
+  auto const ahead = std::make_shared<Ahead>(*this);
+  auto const take = [ahead, blocks] {
+    if (!ahead->thread) {
+      auto const next = [from = &ahead->blocks](std::size_t) { return from->next(); };
+      ahead->thread.emplace(std::numeric_limits<std::size_t>::max(),
+                            PrefetchOptions{.threads = 1, .prefetch_factor = blocks},
+                            [next](auto const& run) { run(next); });
+    }
+    return ahead->thread->take();
+  };
+  return {source_, State{.next = take,
+                         .skip = [ahead, take] { return ahead->thread ? take().has_value() : ahead->blocks.skip(); },
+                         .check = state_->check,
+                         .origin = state_->origin,
+                         .stride = state_->stride,
+                         .before_first = [ahead] { ahead->blocks.check_is_fresh("DatasetBlocks::prefetch"); },
+                         .pass_over = [ahead](std::uint64_t count) { ahead->blocks.pass_over(count); }}};
 }
 
 RAYTRAIN_INLINE void DatasetBlocks::note_begin() {
