@@ -176,7 +176,7 @@ TEST_CASE("random tables are read from Arrow files as they were written, bit by 
       [](fs::path const& path, std::size_t rows) { return arrow_blocks(path, {}, rows); });
 }
 
-TEST_CASE("Arrow blocks are the same, bit by bit, where others are skipped, whatever record batches the file has") {
+TEST_CASE("Arrow blocks are the same where others are skipped, whatever record batches the file has") {
   check_skips([](DatasetBlocks rows, fs::path const& path) { write_arrow(std::move(rows), path); },
               [](fs::path const& path, std::size_t rows) { return arrow_blocks(path, {}, rows); });
 }

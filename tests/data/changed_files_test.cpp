@@ -14,6 +14,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/detail/pieces_ahead.hpp>
@@ -98,7 +99,10 @@ TEST_CASE(
       auto blocks = format.blocks(path);
       CHECK(blocks.next().value().rows() >= 1'000);
       CHECK(blocks.next().value().rows() >= 1'000);
+      auto shard = format.blocks(path).shard(Rank{0}, WorldSize{1'000});
+      CHECK(shard.next().value().rows() >= 1'000);
       change.make(path);
+      check_contains(thrown_error([&] { (void)shard.next(); }), change.said);
       auto const error = thrown_error([&] { (void)blocks.next(); });
       check_contains(error, "read '" + path.string() + "'");
       check_contains(error, change.said);

@@ -55,14 +55,20 @@ auto scanned_in_pieces(std::filesystem::path const& path, std::size_t piece_byte
   detail::DataFile file{path};
   detail::CsvPieces pieces{file, {.piece_bytes = piece_bytes}};
   std::vector<std::string> said;
+  std::uint64_t rows = 0;
   while (auto const piece = pieces.next()) {
+    CHECK(piece->first_row == rows);
     auto scanner = detail::CsvScanner::from_line(',', piece->line_number);
-    for (auto& text : scanned(piece->text, scanner)) said.push_back(std::move(text));
+    for (auto& text : scanned(piece->text, scanner)) {
+      if (text.ends_with(" ends")) ++rows;
+      said.push_back(std::move(text));
+    }
+    if (piece->rows) CHECK(piece->first_row + *piece->rows == rows);
   }
   return said;
 }
 
-TEST_CASE("pieces of a file have the fields, lines and the first problem of the whole, wherever they are cut") {
+TEST_CASE("pieces of a file have the fields, rows, lines and the first problem of the whole, wherever they are cut") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "table.csv";
   std::mt19937_64 random{raytrain::testing::random_seed()};

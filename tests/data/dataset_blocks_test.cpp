@@ -106,6 +106,49 @@ TEST_CASE("skipped blocks count in the position, are none behind the end, and ar
   CHECK(counted.skipped == 2);
 }
 
+TEST_CASE("who makes blocks is told once, before the first one, which of them are taken") {
+  std::vector<BlockTurns> told;
+  auto const blocks = [&] {
+    told.clear();
+    return DatasetBlocks{"numbered",
+                         [] { return std::optional{Dataset::of_rows(1)}; },
+                         {},
+                         {},
+                         [&](BlockTurns const& turns) { told.push_back(turns); }};
+  };
+  auto const check_told = [&](DatasetBlocks range, std::uint64_t first, std::uint64_t stride) {
+    REQUIRE(range.next());
+    REQUIRE(range.next());
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].first == first);
+    CHECK(told[0].stride == stride);
+  };
+  auto const as_it_is = [](Dataset const& block) { return block; };
+  check_told(blocks(), 0, 1);
+  check_told(blocks().map("as it is", as_it_is), 0, 1);
+  check_told(blocks().shard(Rank{1}, WorldSize{3}), 1, 3);
+  check_told(blocks().shard(Rank{1}, WorldSize{3}).map("as it is", as_it_is).shard(Rank{1}, WorldSize{2}), 4, 6);
+  check_told(blocks().shard(Rank{1}, WorldSize{3}).prefetch(1), 1, 3);
+  check_told(blocks().prefetch(1).shard(Rank{1}, WorldSize{3}), 0, 1);  // its thread makes all
+  auto at_position = blocks().shard(Rank{1}, WorldSize{3});
+  at_position.begin_at({0, 9, "numbered"});
+  check_told(at_position, 10, 3);
+}
+
+TEST_CASE("turns of blocks that are counted from a later one on are those of the same blocks") {
+  for (std::uint64_t first = 0; first < 7; ++first) {
+    for (std::uint64_t stride = 1; stride < 5; ++stride) {
+      for (std::uint64_t behind = 0; behind < 20; ++behind) {
+        auto block = first;
+        while (block < behind) block += stride;
+        auto const turns = BlockTurns{first, stride}.behind(behind);
+        CHECK(turns.first == block - behind);
+        CHECK(turns.stride == stride);
+      }
+    }
+  }
+}
+
 TEST_CASE("what fails while a block is skipped fails at each later call, too") {
   DatasetBlocks blocks{"failing",
                        [] { return std::optional{Dataset::of_rows(1)}; },

@@ -188,7 +188,7 @@ TEST_CASE("random tables are read as they were written, bit by bit, whole and in
       [](fs::path const& path, std::size_t rows) { return parquet_blocks(path, {}, rows); });
 }
 
-TEST_CASE("Parquet blocks are the same, bit by bit, where others are skipped, whatever row groups the file has") {
+TEST_CASE("Parquet blocks are the same where others are skipped, whatever row groups the file has") {
   check_skips([](DatasetBlocks rows, fs::path const& path) { write_parquet(std::move(rows), path); },
               [](fs::path const& path, std::size_t rows) { return parquet_blocks(path, {}, rows); });
 }

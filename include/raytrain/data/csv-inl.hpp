@@ -72,10 +72,12 @@ RAYTRAIN_INLINE auto CsvColumn::add(std::string_view field) -> bool {
   return column_.add_number(bare);
 }
 
-RAYTRAIN_INLINE CsvTable::CsvTable(CsvOptions const& options, std::string attempted)
+RAYTRAIN_INLINE CsvTable::CsvTable(CsvOptions const& options, std::string attempted, RowTurns const& turns)
     : options_{options},
       attempted_{std::move(attempted)},
-      rows_left_{options.max_rows.value_or(std::numeric_limits<std::size_t>::max())} {
+      rows_left_{options.max_rows.value_or(std::numeric_limits<std::size_t>::max())},
+      turns_{turns},
+      end_of_block_{turns.end_of_block(0)} {
   if (!options.header && !options.column_names.empty()) begin(options.column_names);
 }
 
@@ -115,8 +117,15 @@ RAYTRAIN_INLINE void CsvTable::end_line(std::uint64_t line) {
            "look for a delimiter that is missing, or choose another CsvOptions::delimiter");
   }
   next_ = 0;
-  ++rows_;
+  if (is_kept_) ++rows_;
   --rows_left_;
+  if (++row_ == end_of_block_) begin_row(row_);
+}
+
+RAYTRAIN_INLINE void CsvTable::begin_row(std::uint64_t row) {
+  row_ = row;
+  is_kept_ = turns_.keeps(row);
+  end_of_block_ = turns_.end_of_block(row);
 }
 
 RAYTRAIN_INLINE void CsvTable::take_text(std::string_view text, CsvScanner& scanner, bool is_last) {
@@ -179,7 +188,7 @@ RAYTRAIN_INLINE void CsvTable::not_there(char const* field, std::string const& n
 
 RAYTRAIN_INLINE void CsvTable::add(std::string_view text, std::uint64_t line) {
   auto const at = next_++;
-  if (at >= slots_.size() || slots_[at] == left_out) return;
+  if (!is_kept_ || at >= slots_.size() || slots_[at] == left_out) return;
   auto& column = columns_[slots_[at]];
   if (column.add(text)) return;
   auto const* const kind = column.holds_booleans() ? "boolean" : "number";
@@ -201,16 +210,23 @@ RAYTRAIN_INLINE void CsvTable::add(std::string_view text, std::uint64_t line) {
                      kind));
 }
 
-RAYTRAIN_INLINE CsvFile::CsvFile(std::filesystem::path const& path, CsvOptions const& options, int threads)
+RAYTRAIN_INLINE CsvFile::CsvFile(std::filesystem::path const& path, CsvOptions const& options, int threads,
+                                 RowTurns const& turns)
     : file_{path},
-      table_{options, fmt::format("read CSV file '{}'", path.string())},
+      table_{options, fmt::format("read CSV file '{}'", path.string()), turns},
       scanner_{options.delimiter, options.skip_lines},
       delimiter_{options.delimiter},
-      threads_{options.max_rows ? 1 : threads} {
+      threads_{options.max_rows ? 1 : threads},
+      turns_{turns} {
   file_.limit_unpacking(options.max_unpack_ratio, "CsvOptions::max_unpack_ratio");
 }
 
 RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
+  if (!turns_.keeps(row_)) {
+    throw Error{Errc::invalid_call, table_.attempted(), "rows are taken that a shard of them, or a position, skips",
+                "take blocks from a range or from one shard of it, not from both"};
+  }
+  row_ += rows;
   std::vector<Dataset> parts;
   std::size_t have = 0;
   auto const take = [&](Dataset part) {
@@ -232,7 +248,8 @@ RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
   while (read_ahead_ && have < rows) {
     auto part = read_ahead_->take();
     if (part) {
-      take(*std::move(part));
+      seen_ += part->rows;
+      take(std::move(part->kept));
     } else {
       read_ahead_.reset();
     }
@@ -243,6 +260,35 @@ RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
   }
   if (!has_rows_) table_.refuse("there are no rows", "look at the file, and at CsvOptions::skip_lines and header");
   return std::nullopt;
+}
+
+RAYTRAIN_INLINE auto CsvFile::skip(std::size_t rows) -> bool {
+  if (turns_.keeps(row_)) return next(rows).has_value();
+  while (seen_ <= row_) {
+    if (!read_on()) return false;
+  }
+  row_ += rows;
+  return true;
+}
+
+RAYTRAIN_INLINE auto CsvFile::read_on() -> bool {
+  if (read_ahead_) {
+    auto part = read_ahead_->take();
+    if (!part) {
+      read_ahead_.reset();
+      return false;
+    }
+    seen_ += part->rows;
+    left_ = std::move(part->kept);  // it was empty: all that was kept is of rows before
+    return true;
+  }
+  if (is_at_end_ || table_.is_full()) return false;
+  if (can_read_pieces()) {
+    begin_pieces();
+  } else {
+    feed();
+  }
+  return true;
 }
 
 RAYTRAIN_INLINE auto CsvFile::can_read_pieces() const noexcept -> bool {
@@ -256,13 +302,17 @@ RAYTRAIN_INLINE void CsvFile::begin_pieces() {
   auto const bytes = std::max(bytes_of_piece, 1024 * table_.column_count());
   pieces_.emplace(file_, CsvPieces::Options{.text = {buffer_.data(), kept_bytes_},
                                             .line_number = scanner_.line_number(),
+                                            .first_row = table_.next_row(),
                                             .delimiter = delimiter_,
                                             .piece_bytes = bytes});
   auto const maker = [this] {
-    return [this, table = table_](PieceOfLines const& piece) mutable {
+    return [this, table = table_](CsvPiece const& piece) mutable -> Part {
+      if (piece.rows && !turns_.keeps_any(piece.first_row, *piece.rows)) return {{}, *piece.rows};
       auto scanner = CsvScanner::from_line(delimiter_, piece.line_number);
+      table.begin_row(piece.first_row);
       table.take_text(piece.text, scanner, true);
-      return table.take();
+      auto const rows = table.next_row() - piece.first_row;
+      return {table.take(), rows};
     };
   };
   read_ahead_.emplace(
@@ -279,6 +329,7 @@ RAYTRAIN_INLINE void CsvFile::feed() {
   auto const rest = text.substr(piece.size());
   if (std::exchange(is_at_begin_, false)) piece = without_byte_order_mark(piece, table_.attempted());
   table_.take_text(piece, scanner_, is_at_end_);
+  seen_ = table_.next_row();
   std::ranges::copy(rest, buffer_.begin());
   kept_bytes_ = rest.size();
 }
@@ -338,13 +389,37 @@ RAYTRAIN_INLINE auto csv_blocks(DataPaths const& paths, CsvOptions options, std:
   detail::check_csv_options(options);
   auto const threads = static_cast<int>(std::min<std::size_t>(usable_core_count(), 8));  // which bounds the memory
   auto format = detail::options_text(options);
-  auto const kept = std::make_shared<CsvOptions const>(std::move(options));
-  auto const next = [kept, rows, threads, file = std::shared_ptr<detail::CsvFile>{}](auto const& path,
-                                                                                     bool begins) mutable {
-    if (begins) file = std::make_shared<detail::CsvFile>(path, *kept, threads);
-    return file->next(rows);
+  struct Reading {
+    explicit Reading(CsvOptions given) : options{std::move(given)} {}
+
+    CsvOptions options;
+    BlockTurns turns{};
+    std::uint64_t blocks = 0;  // of the files before, and of this one
+    std::optional<detail::CsvFile> file{};
   };
-  return detail::file_blocks(paths, {"csv_blocks", std::move(format), rows, next});
+  auto const reading = std::make_shared<Reading>(std::move(options));
+  auto const file_of = [reading, rows, threads](std::filesystem::path const& path, bool begins) -> detail::CsvFile& {
+    auto& [kept, turns, blocks, file] = *reading;
+    if (begins) file.emplace(path, kept, threads, detail::RowTurns{rows, turns.behind(blocks)});
+    return *file;
+  };
+  auto const next = [reading, rows, file_of](std::filesystem::path const& path, bool begins) {
+    auto block = file_of(path, begins).next(rows);
+    reading->blocks += block ? 1 : 0;
+    return block;
+  };
+  auto const skip = [reading, rows, file_of](std::filesystem::path const& path, bool begins) {
+    auto const is_block = file_of(path, begins).skip(rows);
+    reading->blocks += is_block ? 1 : 0;
+    return is_block;
+  };
+  auto const expect = [reading](BlockTurns const& turns) { reading->turns = turns; };
+  return detail::file_blocks(paths, {.function = "csv_blocks",
+                                     .format = std::move(format),
+                                     .rows = rows,
+                                     .next = next,
+                                     .skip = skip,
+                                     .expect = expect});
 }
 
 }  // namespace raytrain

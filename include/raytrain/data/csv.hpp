@@ -70,18 +70,58 @@ class CsvColumn {
   GrowingColumn column_;
 };
 
+/// Which rows of a file are kept, where its blocks take turns: those of the first block in any case, from which the
+/// types follow.
+class RowTurns {
+ public:
+  /// All rows.
+  RowTurns() = default;
+
+  /// `block_rows`: from 1.
+  RowTurns(std::uint64_t block_rows, BlockTurns const& turns) : block_rows_{block_rows}, turns_{turns} {}
+
+  [[nodiscard]] auto keeps(std::uint64_t row) const noexcept -> bool {
+    auto const block = row / block_rows_;
+    return block == 0 || (block >= turns_.first && (block - turns_.first) % turns_.stride == 0);
+  }
+
+  /// The first row of the next block.
+  [[nodiscard]] auto end_of_block(std::uint64_t row) const noexcept -> std::uint64_t {
+    return row - row % block_rows_ + block_rows_;
+  }
+
+  /// Whether it keeps one of `count` rows.
+  [[nodiscard]] auto keeps_any(std::uint64_t first, std::uint64_t count) const noexcept -> bool {
+    for (auto row = first; row < first + count; row = end_of_block(row)) {
+      if (keeps(row)) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::uint64_t block_rows_ = std::uint64_t{1} << 63U;
+  BlockTurns turns_{};
+};
+
 /// Makes columns of the fields of a CSV file.
 class CsvTable {
  public:
-  CsvTable(CsvOptions const& options, std::string attempted);
+  /// `turns`: of the rows that it keeps; the fields of others are counted.
+  CsvTable(CsvOptions const& options, std::string attempted, RowTurns const& turns = {});
 
   /// What follows in the file, as `scanner` cuts it. `is_last`: nothing comes behind it.
   void take_text(std::string_view text, CsvScanner& scanner, bool is_last);
 
+  /// What follows begins with this row of the file.
+  void begin_row(std::uint64_t row);
+
+  /// The row of the file that comes next.
+  [[nodiscard]] auto next_row() const noexcept -> std::uint64_t { return row_; }
+
   /// Whether it has as many rows as it may have of the file; what follows is not looked at.
   [[nodiscard]] auto is_full() const noexcept -> bool { return rows_left_ == 0; }
 
-  /// Rows that came since the last `take`.
+  /// Rows that it has kept since the last `take`.
   [[nodiscard]] auto rows() const noexcept -> std::size_t { return rows_; }
 
   [[nodiscard]] auto column_count() const noexcept -> std::size_t { return columns_.size(); }
@@ -122,18 +162,36 @@ class CsvTable {
   std::size_t next_ = 0;
   std::size_t rows_ = 0;
   std::size_t rows_left_;
+  RowTurns turns_;
+  std::uint64_t row_ = 0;  ///< Of the file.
+  bool is_kept_ = true;    ///< As the others of its block.
+  std::uint64_t end_of_block_;
 };
 
 /// A CSV file, of which a part is in memory at a time.
 class CsvFile {
  public:
-  /// `options` outlive it. `threads`: those that read it, from 1.
-  CsvFile(std::filesystem::path const& path, CsvOptions const& options, int threads);
+  /// `options` outlive it. `threads`: those that read it, from 1. `turns`: of the rows that are taken, where others are
+  /// skipped.
+  CsvFile(std::filesystem::path const& path, CsvOptions const& options, int threads, RowTurns const& turns = {});
 
   /// So many rows, as far as there are. None at the end of the file.
+  ///
+  /// Errors: also `invalid_call` for rows that were to be skipped.
   [[nodiscard]] auto next(std::size_t rows) -> std::optional<Dataset>;
 
+  /// Passes over so many rows, as far as there are. False at the end of the file.
+  [[nodiscard]] auto skip(std::size_t rows) -> bool;
+
  private:
+  struct Part {
+    Dataset kept;  ///< Of the rows.
+    std::uint64_t rows{};
+  };
+
+  /// More of the rows that are not kept, and perhaps some behind them that are. False at the end of the file.
+  [[nodiscard]] auto read_on() -> bool;
+
   /// Takes the next piece of text up to its last line's end, so that only a row with a line's end in quotes, or longer
   /// than the buffer, is halved.
   void feed();
@@ -153,10 +211,13 @@ class CsvFile {
   bool is_at_begin_ = true;
   bool is_at_end_ = false;
   bool has_rows_ = false;
-  Dataset left_;  ///< Rows behind the last block, of the piece of text that has its last row.
+  RowTurns turns_;
+  std::uint64_t row_ = 0;   ///< Where the next block begins.
+  std::uint64_t seen_ = 0;  ///< Rows of the file that came, kept or not.
+  Dataset left_;            ///< Rows behind the last block, of the piece of text that has its last row.
   std::optional<CsvPieces> pieces_;
   /// The rows of pieces. Its threads use all of the above.
-  std::optional<PiecesAhead<PieceOfLines, Dataset>> read_ahead_;
+  std::optional<PiecesAhead<CsvPiece, Part>> read_ahead_;
 };
 
 }  // namespace detail
@@ -189,7 +250,10 @@ class CsvFile {
 /// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for one, `invalid_config` as above,
 ///         and `invalid_call` for 0 rows. When a block is read, the others of `read_csv`, `not_found` for a column that
 ///         is not there or a file that was removed, and `io` for a file that was changed. Files with other columns are
-///         not refused here.
+///         not refused here. In blocks that a shard or a position skips a quote is found that does not
+///         close, but fields are not looked at; `invalid_call` for who takes these blocks beside the shard.
+/// Cost: blocks that a shard or a position skips are read and their rows counted, but not parsed, beside a file's first
+///       one and those that `DatasetBlocks::skip` is called for.
 [[nodiscard]] auto csv_blocks(DataPaths const& paths, CsvOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks;
 

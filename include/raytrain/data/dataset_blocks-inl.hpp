@@ -51,10 +51,13 @@ RAYTRAIN_INLINE void check_source_text(std::string const& text, char const* atte
 
 namespace raytrain {
 
-RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(std::string source, Next next, std::function<void()> check, Skip skip)
-    : DatasetBlocks{
-          source,
-          State{.next = std::move(next), .skip = std::move(skip), .check = std::move(check), .origin = source}} {
+RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(std::string source, Next next, std::function<void()> check, Skip skip,
+                                             Expect expect)
+    : DatasetBlocks{source, State{.next = std::move(next),
+                                  .skip = std::move(skip),
+                                  .check = std::move(check),
+                                  .origin = source,
+                                  .before_first = std::move(expect)}} {
   detail::check_source_text(source_, "DatasetBlocks", "the source");
 }
 
@@ -75,8 +78,12 @@ RAYTRAIN_INLINE auto DatasetBlocks::map(std::string const& name,
                 .skip = [blocks = *this]() mutable { return blocks.skip(); },
                 .check = state_->check,
                 .origin = state_->origin + changed,
-                .stride = state_->stride,
-                .before_first = [blocks = *this] { blocks.check_is_fresh("DatasetBlocks::map"); },
+                .turns = state_->turns,
+                .before_first =
+                    [blocks = *this](BlockTurns const& turns) mutable {
+                      blocks.check_is_fresh("DatasetBlocks::map");
+                      blocks.note_begin(turns);
+                    },
                 .pass_over = [blocks = *this](std::uint64_t count) mutable { blocks.pass_over(count); }}};
 }
 
@@ -87,7 +94,8 @@ RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const ->
                 "give the worker's own rank, and the number of all"};
   }
   auto const others_before = std::make_shared<std::uint32_t>(rank.value);
-  auto const of_round = state_->stride * workers.value;
+  auto const stride = state_->turns.stride;
+  auto const of_round = stride * workers.value;
   auto const is_at_own = [others_before, workers](DatasetBlocks& blocks) {
     for (auto left = std::exchange(*others_before, workers.value - 1); left > 0; --left) {
       if (!blocks.skip()) return false;
@@ -102,11 +110,15 @@ RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const ->
                 .skip = [blocks = *this, is_at_own]() mutable { return is_at_own(blocks) && blocks.skip(); },
                 .check = state_->check,
                 .origin = state_->origin,
-                .stride = of_round,
-                .before_first = [blocks = *this] { blocks.check_is_fresh("DatasetBlocks::shard"); },
+                .turns = {state_->turns.first + stride * rank.value, of_round},
+                .before_first =
+                    [blocks = *this](BlockTurns const& turns) mutable {
+                      blocks.check_is_fresh("DatasetBlocks::shard");
+                      blocks.note_begin(turns);
+                    },
                 .pass_over =
                     [blocks = *this, others_before, workers, of_round,
-                     until_own = state_->stride * (rank.value + 1)](std::uint64_t count) mutable {
+                     until_own = stride * (rank.value + 1)](std::uint64_t count) mutable {
                       if (count < of_round) return blocks.pass_over(count);
                       // Up to its own block of the last round, behind which others may have had none.
                       *others_before = workers.value - 1;
@@ -139,18 +151,27 @@ RAYTRAIN_INLINE auto DatasetBlocks::prefetch(int blocks) const -> DatasetBlocks 
                          .skip = [ahead, take] { return ahead->thread ? take().has_value() : ahead->blocks.skip(); },
                          .check = state_->check,
                          .origin = state_->origin,
-                         .stride = state_->stride,
-                         .before_first = [ahead] { ahead->blocks.check_is_fresh("DatasetBlocks::prefetch"); },
+                         .turns = state_->turns,
+                         .before_first =
+                             [ahead, own = state_->turns](BlockTurns const& turns) {
+                               ahead->blocks.check_is_fresh("DatasetBlocks::prefetch");
+                               // The thread takes also what is skipped behind it.
+                               ahead->blocks.note_begin(turns.stride == own.stride ? turns : own);
+                             },
                          .pass_over = [ahead](std::uint64_t count) { ahead->blocks.pass_over(count); }}};
 }
 
-RAYTRAIN_INLINE void DatasetBlocks::note_begin() {
+RAYTRAIN_INLINE void DatasetBlocks::note_begin(BlockTurns const& turns) {
   if (std::exchange(state_->is_begun, true)) return;
-  if (state_->before_first) state_->before_first();
+  if (state_->before_first) state_->before_first(turns);
+}
+
+RAYTRAIN_INLINE void DatasetBlocks::note_begin_behind(std::uint64_t blocks) {
+  note_begin({state_->turns.first + blocks, state_->turns.stride});
 }
 
 RAYTRAIN_INLINE void DatasetBlocks::pass_over(std::uint64_t blocks) {
-  note_begin();
+  note_begin_behind(blocks);
   if (state_->pass_over) return state_->pass_over(blocks);
   for (std::uint64_t count = 0; count < blocks; ++count) {
     if (skip()) continue;
@@ -191,7 +212,7 @@ RAYTRAIN_INLINE void DatasetBlocks::begin_at(BlocksPosition const& position) {
 
 RAYTRAIN_INLINE auto DatasetBlocks::next() -> std::optional<Dataset> {
   return keeping_failure([&]() -> std::optional<Dataset> {
-    note_begin();
+    note_begin_behind(0);
     if (!state_->next) return std::nullopt;
     auto block = state_->next();
     note_end_or_block(block.has_value());
@@ -201,7 +222,7 @@ RAYTRAIN_INLINE auto DatasetBlocks::next() -> std::optional<Dataset> {
 
 RAYTRAIN_INLINE auto DatasetBlocks::skip() -> bool {
   return keeping_failure([&] {
-    note_begin();
+    note_begin_behind(0);
     if (!state_->next) return false;
     auto const is_block = state_->skip ? state_->skip() : state_->next().has_value();
     note_end_or_block(is_block);
@@ -215,7 +236,7 @@ RAYTRAIN_INLINE void DatasetBlocks::note_end_or_block(bool is_block) {
     state_->skip = nullptr;
     return;
   }
-  state_->position.blocks += state_->stride;
+  state_->position.blocks += state_->turns.stride;
   state_->position.source = state_->origin;
 }
 

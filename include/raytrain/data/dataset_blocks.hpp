@@ -17,6 +17,19 @@
 
 namespace raytrain {
 
+/// Which blocks of a range are taken, by their numbers from 0 on: the first one, and each that comes a multiple of the
+/// stride later. All others are skipped.
+struct BlockTurns {
+  std::uint64_t first = 0;
+  std::uint64_t stride = 1;  ///< From 1.
+
+  /// The same where this many blocks are left out of the numbers, at their beginning.
+  [[nodiscard]] auto behind(std::uint64_t blocks) const noexcept -> BlockTurns {
+    if (first >= blocks) return {first - blocks, stride};
+    return {(stride - (blocks - first) % stride) % stride, stride};
+  }
+};
+
 /// Rows that come block by block, each a `Dataset`, so that one block is in memory at a time. What takes them all, as
 /// `materialize`, requires the same columns in each. An input range:
 ///
@@ -34,13 +47,16 @@ class DatasetBlocks {
   /// `Next`. They are called one after the other, in any order.
   using Skip = std::function<bool()>;
 
+  /// Called before the first block is taken or skipped, for who makes blocks ahead.
+  using Expect = std::function<void(BlockTurns const& turns)>;
+
   /// `source`: what the rows follow from, so that two ranges with the same one have the same rows: "simulation 7,
   /// version 2". `materialize` asks for it. `check`: throws where the rows would be others now, as of a file that was
   /// changed; empty: they never are. `skip`: for blocks that are other workers' or before a position, where that takes
-  /// less than to make them; empty: they are made and dropped.
+  /// less than to make them; empty: they are made and dropped. `expect`: may be empty.
   ///
   /// Errors: `invalid_call` for a source that is empty or not UTF-8.
-  DatasetBlocks(std::string source, Next next, std::function<void()> check = {}, Skip skip = {});
+  DatasetBlocks(std::string source, Next next, std::function<void()> check = {}, Skip skip = {}, Expect expect = {});
 
   /// One block, whose source is a digest of all of its bytes, which are read for it.
   DatasetBlocks(Dataset const& dataset);
@@ -135,12 +151,12 @@ class DatasetBlocks {
 
  private:
   struct State {
-    Next next;                             ///< Empty behind the last block.
-    Skip skip{};                           ///< May be empty.
-    std::function<void()> check{};         ///< May be empty.
-    std::string origin{};                  ///< The source without the shards, as a position has it.
-    std::uint64_t stride = 1;              ///< Blocks without the shards for each one here.
-    std::function<void()> before_first{};  ///< Before the first block is taken or passed over; may be empty.
+    Next next;                      ///< Empty behind the last block.
+    Skip skip{};                    ///< May be empty.
+    std::function<void()> check{};  ///< May be empty.
+    std::string origin{};           ///< The source without the shards, as a position has it.
+    BlockTurns turns{};             ///< Of the blocks without the shards.
+    Expect before_first{};          ///< May be empty.
     /// Passes over so many blocks without the shards, of all workers; empty: by `skip`.
     std::function<void(std::uint64_t blocks)> pass_over{};
     bool is_begun = false;
@@ -151,8 +167,11 @@ class DatasetBlocks {
   DatasetBlocks(std::string source, State state)
       : source_{std::move(source)}, state_{std::make_shared<State>(std::move(state))} {}
 
-  /// Before a block is taken or passed over.
-  void note_begin();
+  /// Before a block is taken or passed over. `turns`: of the blocks without the shards.
+  void note_begin(BlockTurns const& turns);
+
+  /// With the first block behind so many without the shards.
+  void note_begin_behind(std::uint64_t blocks);
 
   /// Behind `next` and `skip` of the state.
   void note_end_or_block(bool is_block);

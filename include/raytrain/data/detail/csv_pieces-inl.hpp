@@ -18,23 +18,32 @@
 
 namespace raytrain::detail {
 
-/// How many lines end in a text without quotes, whose last character is a line feed.
-[[nodiscard]] RAYTRAIN_INLINE auto line_count(std::string_view text) -> std::uint64_t {
-  auto lines = static_cast<std::uint64_t>(std::ranges::count(text, '\n'));
-  for (auto at = text.find('\r'); at != std::string_view::npos; at = text.find('\r', at + 1)) {
-    if (text[at + 1] != '\n') ++lines;
+struct LineCount {
+  std::uint64_t lines = 0;
+  std::uint64_t rows = 0;  ///< Lines that are not empty.
+};
+
+/// Those that end in a text without quotes, whose last character is a line feed.
+[[nodiscard]] RAYTRAIN_INLINE auto count_lines(std::string_view text) -> LineCount {
+  LineCount count;
+  auto const has_returns = text.find('\r') != std::string_view::npos;
+  for (std::size_t begin = 0; begin < text.size(); ++count.lines) {
+    auto const end = has_returns ? text.find_first_of("\r\n", begin) : text.find('\n', begin);
+    if (end > begin) ++count.rows;
+    begin = end + (text[end] == '\r' && text[end + 1] == '\n' ? 2 : 1);
   }
-  return lines;
+  return count;
 }
 
-RAYTRAIN_INLINE auto CsvPieces::next() -> std::optional<PieceOfLines> {
+RAYTRAIN_INLINE auto CsvPieces::next() -> std::optional<CsvPiece> {
   if (is_at_end_) return std::nullopt;
-  PieceOfLines piece{std::exchange(rest_, {}), line_number_};
+  CsvPiece piece{{std::exchange(rest_, {}), line_number_}, first_row_, std::nullopt};
   auto scanner = CsvScanner::from_line(delimiter_, line_number_);
   std::size_t scanned = 0;
+  std::uint64_t scanned_rows = 0;
   auto const scan_until = [&](std::size_t end) {
     scanner.feed(
-        std::string_view{piece.text}.substr(scanned, end - scanned), [](auto) {}, [] {});
+        std::string_view{piece.text}.substr(scanned, end - scanned), [](auto) {}, [&] { ++scanned_rows; });
     scanned = end;
   };
   while (append_to(piece.text)) {
@@ -44,7 +53,10 @@ RAYTRAIN_INLINE auto CsvPieces::next() -> std::optional<PieceOfLines> {
     if (has_quotes || scanned > 0 || end == 0) scan_until(end == 0 ? piece.text.size() : end);
     if (scanner.problem()) break;
     if (end == 0 || !scanner.begins_line()) continue;
-    line_number_ = scanned > 0 ? scanner.line_number() : line_number_ + line_count(lines);
+    auto const count = scanned > 0 ? LineCount{scanner.line_number() - line_number_, scanned_rows} : count_lines(lines);
+    line_number_ += count.lines;
+    first_row_ += count.rows;
+    piece.rows = count.rows;
     rest_ = piece.text.substr(end);
     piece.text.resize(end);
     return piece;

@@ -12,12 +12,19 @@
 
 namespace raytrain::detail {
 
+/// Lines of a CSV file, and the rows that they are.
+struct CsvPiece : PieceOfLines {
+  std::uint64_t first_row = 0;        ///< Its number in the file.
+  std::optional<std::uint64_t> rows;  ///< How many; none where only their reader can tell, as behind a problem.
+};
+
 /// Cuts what is left of a CSV file into pieces, so that several threads can read them.
 class CsvPieces {
  public:
   struct Options {
     std::string_view text{};        ///< Read from the file and not used; it begins at a line's start.
     std::uint64_t line_number = 1;  ///< Of that line.
+    std::uint64_t first_row = 0;    ///< The number of the first row there.
     char delimiter = ',';
     std::size_t piece_bytes;  ///< Read at a time, from 1.
   };
@@ -28,6 +35,7 @@ class CsvPieces {
         piece_bytes_{options.piece_bytes},
         rest_{options.text},
         line_number_{options.line_number},
+        first_row_{options.first_row},
         delimiter_{options.delimiter} {}
 
   /// The next piece, none behind the last one.
@@ -35,7 +43,7 @@ class CsvPieces {
   /// A problem, as a quote that does not close, is left for the reader of the piece to report: the piece has the text
   /// up to there at least, and none follows.
   /// Errors: those of `DataFile`.
-  [[nodiscard]] auto next() -> std::optional<PieceOfLines>;
+  [[nodiscard]] auto next() -> std::optional<CsvPiece>;
 
  private:
   /// More of the file behind `text`; false at its end.
@@ -45,6 +53,7 @@ class CsvPieces {
   std::size_t piece_bytes_;
   std::string rest_;  ///< Behind the last line's end.
   std::uint64_t line_number_;
+  std::uint64_t first_row_;
   char delimiter_;
   bool is_at_end_ = false;
 };

@@ -78,9 +78,10 @@ RAYTRAIN_INLINE auto file_blocks(DataPaths const& paths, FileBlocksOptions optio
   auto check = [files] {
     for (auto const& file : files) file.check();
   };
+  auto expect = std::move(options.expect);
   auto const blocks = std::make_shared<BlocksOfFiles>(std::move(files), std::move(options));
-  return {std::move(source), [blocks] { return blocks->next(); }, std::move(check),
-          [blocks] { return blocks->skip(); }};
+  return {std::move(source), [blocks] { return blocks->next(); }, std::move(check), [blocks] { return blocks->skip(); },
+          std::move(expect)};
 }
 
 }  // namespace raytrain::detail

@@ -23,6 +23,7 @@ struct FileBlocksOptions {
   /// Passes over it, or returns false at the file's end; empty: by `next`.
   std::function<bool(std::filesystem::path const& path, bool begins)> skip{};
   std::function<void()> finish{};  ///< Behind the last file, to look whether something was missing; may be empty.
+  DatasetBlocks::Expect expect{};  ///< May be empty.
 };
 
 /// A name as a source's text has it: others have other texts, also those that are not UTF-8.

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of files that are passed over, as those of other workers.
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <raytrain/core/identifiers.hpp>
+#include <raytrain/data/blocks_position.hpp>
+#include <raytrain/data/csv.hpp>
+#include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/json_lines.hpp>
+#include <raytrain/data/libsvm.hpp>
+#include <raytrain/testing/random_seed.hpp>
+
+#include "../support/temporary_folder.hpp"
+#include "../support/text_files.hpp"
+#include "../support/thrown_error.hpp"
+#include "gzip_file.hpp"
+#include "skipped_blocks.hpp"
+
+namespace {
+
+using namespace raytrain;
+using namespace raytrain::testing;
+
+/// Rows of a number, a text, of which some have quotes and ends of lines, and a gap; among them empty lines.
+auto numbered_csv_text(std::size_t rows, std::mt19937_64& random) -> std::string {
+  constexpr std::string_view ends[] = {"\n", "\r\n", "\r"};
+  auto const has_quotes = random() % 2 == 0;
+  auto const end = ends[random() % 3];
+  auto text = fmt::format("number,text,gap{}", end);
+  for (std::size_t row = 0; row < rows; ++row) {
+    text += fmt::format("{},", row);
+    text += has_quotes && random() % 8 == 0 ? "\"a \"\"quote\"\",\n and more\"" : fmt::format("t{}", random() % 9);
+    text += random() % 2 == 0 ? fmt::format(",{}", random() % 100) : ",";
+    if (row + 1 < rows || random() % 2 == 0) text += end;
+    if (random() % 16 == 0) text += end;
+  }
+  return text;
+}
+
+auto numbered_json_text(std::size_t rows, std::mt19937_64& random) -> std::string {
+  std::string text;
+  for (std::size_t row = 0; row < rows; ++row) {
+    text += fmt::format("{{\"number\": {}, \"text\": \"t{}\"}}\n", row, random() % 9);
+    if (random() % 16 == 0) text += " \n";
+  }
+  return text;
+}
+
+auto numbered_libsvm_text(std::size_t rows, std::mt19937_64& random) -> std::string {
+  std::string text;
+  for (std::size_t row = 0; row < rows; ++row) {
+    text += fmt::format("{} 0:{} {}:1\n", random() % 2, row, 1 + random() % 4);
+    if (random() % 16 == 0) text += "# a remark\n";
+  }
+  return text;
+}
+
+TEST_CASE("blocks of lines are the same where others are skipped, of small files, large ones and gzip") {
+  std::mt19937_64 random{random_seed()};
+  for (auto round = 0; round < 60; ++round) {
+    auto const is_large = round % 15 == 0;  // so that several threads read it
+    auto const format = is_large ? round / 15 % 3 : round % 3;
+    TemporaryFolder const folder;
+    for (auto file = is_large ? std::size_t{1} : 1 + random() % 3; file > 0; --file) {
+      auto const rows = is_large ? 400'000 : 1 + random() % 400;
+      auto const text = format == 0   ? numbered_csv_text(rows, random)
+                        : format == 1 ? numbered_json_text(rows, random)
+                                      : numbered_libsvm_text(rows, random);
+      auto const path = folder.path() / fmt::format("part-{}", file);
+      if (random() % 3 == 0 && !is_large) {
+        write_gzip(path, text);
+      } else {
+        write_text(path, text);
+      }
+    }
+    auto const size = is_large ? 1'000 + random() % 100'000 : 1 + random() % 80;
+    CAPTURE(format);
+    CAPTURE(size);
+    CsvOptions csv;
+    if (!is_large && random() % 4 == 0) csv.max_rows = 1 + random() % 300;
+    auto const make = [&]() -> DatasetBlocks {
+      if (format == 0) return csv_blocks(folder.path(), csv, size);
+      if (format == 1) return json_lines_blocks(folder.path(), {}, size);
+      return libsvm_blocks(folder.path(), {.features = 5, .zero_based = true}, size);
+    };
+    check_skipped_blocks(make, random);
+  }
+}
+
+TEST_CASE("several threads read the blocks of a large CSV file that take turns as one thread does") {
+  std::mt19937_64 random{random_seed()};
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "a.csv";
+  for (auto round = 0; round < 6; ++round) {
+    write_text(path, numbered_csv_text(400'000, random));
+    auto const size = round % 2 == 0 ? 1 + random() % 300 : 10'000 + random() % 60'000;
+    BlockTurns const turns{random() % 6, 1 + random() % 5};
+    CAPTURE(size);
+    CAPTURE(turns.first);
+    CAPTURE(turns.stride);
+    CsvOptions const options;
+    detail::CsvFile whole{path, options, 1};
+    detail::CsvFile by_one{path, options, 1, {size, turns}};
+    detail::CsvFile by_three{path, options, 3, {size, turns}};
+    for (std::uint64_t block = 0;; ++block) {
+      CAPTURE(block);
+      auto const rows = whole.next(size);
+      if (block < turns.first || (block - turns.first) % turns.stride != 0) {
+        REQUIRE(by_one.skip(size) == rows.has_value());
+        REQUIRE(by_three.skip(size) == rows.has_value());
+      } else {
+        auto const of_one = by_one.next(size);
+        auto const of_three = by_three.next(size);
+        REQUIRE(of_one.has_value() == rows.has_value());
+        REQUIRE(of_three.has_value() == rows.has_value());
+        if (rows) {
+          check_same_block(*of_one, *rows);
+          check_same_block(*of_three, *rows);
+        }
+      }
+      if (!rows) break;
+    }
+  }
+}
+
+TEST_CASE("fields of CSV blocks that are skipped are not looked at, and their worker is told what is wrong there") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "a.csv";
+  for (auto const rows : {std::size_t{2'000}, std::size_t{1'000'000}}) {  // by one thread, and by several
+    CAPTURE(rows);
+    auto const wrong = rows / 2 + 150;
+    std::string text = "x,y\n";
+    for (std::size_t row = 0; row < rows; ++row) text += row == wrong ? "none,1\n" : fmt::format("{},1\n", row);
+    write_text(path, text);
+    auto const rows_of = [&](std::uint32_t rank) {
+      std::size_t count = 0;
+      for (auto const& block : csv_blocks(path, {}, 100).shard(Rank{rank}, WorldSize{2})) count += block.rows();
+      return count;
+    };
+    CHECK(rows_of(0) == rows / 2);
+    check_contains(thrown_error([&] { (void)rows_of(1); }),
+                   fmt::format("line {}, column 'x': 'none' is not a number", wrong + 2));
+    auto behind = csv_blocks(path, {}, 100);
+    behind.begin_at({0, wrong / 100 + 1, behind.source()});
+    CHECK(behind.next()->column("x").as<float>()[0] == static_cast<float>(wrong / 100 * 100 + 100));
+  }
+}
+
+TEST_CASE("a quote that does not close is found by each worker, whose block it is in or not") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "a.csv";
+  for (auto const rows : {std::size_t{2'000}, std::size_t{1'000'000}}) {
+    CAPTURE(rows);
+    std::string text = "x,y\n";
+    for (std::size_t row = 0; row < rows; ++row) text += fmt::format("{},{}\n", row, row == rows / 2 ? "\"" : "1");
+    write_text(path, text);
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      auto const take_all = [&] {
+        for (auto const& block : csv_blocks(path, {}, 100).shard(Rank{rank}, WorldSize{2})) (void)block;
+      };
+      check_contains(thrown_error(take_all), fmt::format("line {}: a quoted field does not end", rows / 2 + 2));
+    }
+  }
+}
+
+TEST_CASE("CSV rows that a shard skips are not taken from the range beside it") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "a.csv";
+  write_text(path, "x\n0\n1\n2\n");
+  auto blocks = csv_blocks(path, {}, 1);
+  auto shard = blocks.shard(Rank{0}, WorldSize{2});
+  REQUIRE(shard.next());
+  check_contains(thrown_error([&] { (void)blocks.next(); }),
+                 "a.csv': rows are taken that a shard of them, or a position, skips; take blocks from a range or from "
+                 "one shard of it, not from both");
+}
+
+}  // namespace
