@@ -57,7 +57,7 @@ struct CountedBlocks {
       ++*at;
       return true;
     };
-    return {"numbered", next, {}, skip};
+    return {"numbered", next, {.skip = skip}};
   }
 };
 

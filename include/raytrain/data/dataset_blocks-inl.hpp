@@ -51,13 +51,12 @@ RAYTRAIN_INLINE void check_source_text(std::string const& text, char const* atte
 
 namespace raytrain {
 
-RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(std::string source, Next next, std::function<void()> check, Skip skip,
-                                             Expect expect)
+RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(std::string source, Next next, Options options)
     : DatasetBlocks{source, State{.next = std::move(next),
-                                  .skip = std::move(skip),
-                                  .check = std::move(check),
+                                  .skip = std::move(options.skip),
+                                  .check = std::move(options.check),
                                   .origin = source,
-                                  .before_first = std::move(expect)}} {
+                                  .before_first = std::move(options.expect)}} {
   detail::check_source_text(source_, "DatasetBlocks", "the source");
 }
 

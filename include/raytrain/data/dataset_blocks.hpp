@@ -50,13 +50,22 @@ class DatasetBlocks {
   /// Called before the first block is taken or skipped, for who makes blocks ahead.
   using Expect = std::function<void(BlockTurns const& turns)>;
 
+  /// What may be said besides of blocks that a function makes.
+  struct Options {
+    /// Throws where the rows would be others now, as of a file that was changed; empty: they never are.
+    std::function<void()> check{};
+    /// For blocks that are other workers' or before a position, where that takes less than to make them; empty: they
+    /// are made and dropped.
+    Skip skip{};
+    Expect expect{};  ///< May be empty.
+  };
+
   /// `source`: what the rows follow from, so that two ranges with the same one have the same rows: "simulation 7,
-  /// version 2". `materialize` asks for it. `check`: throws where the rows would be others now, as of a file that was
-  /// changed; empty: they never are. `skip`: for blocks that are other workers' or before a position, where that takes
-  /// less than to make them; empty: they are made and dropped. `expect`: may be empty.
+  /// version 2". `materialize` asks for it.
   ///
   /// Errors: `invalid_call` for a source that is empty or not UTF-8.
-  DatasetBlocks(std::string source, Next next, std::function<void()> check = {}, Skip skip = {}, Expect expect = {});
+  DatasetBlocks(std::string source, Next next, Options options);
+  DatasetBlocks(std::string source, Next next) : DatasetBlocks{std::move(source), std::move(next), Options{}} {}
 
   /// One block, whose source is a digest of all of its bytes, which are read for it.
   DatasetBlocks(Dataset const& dataset);

@@ -62,7 +62,7 @@ namespace raytrain {
     reader->check(first, *at);
     return first != *at;
   };
-  return {reader->source(), next, {}, skip};
+  return {reader->source(), next, {.skip = skip}};
 }
 
 }  // namespace raytrain

@@ -80,8 +80,9 @@ RAYTRAIN_INLINE auto file_blocks(DataPaths const& paths, FileBlocksOptions optio
   };
   auto expect = std::move(options.expect);
   auto const blocks = std::make_shared<BlocksOfFiles>(std::move(files), std::move(options));
-  return {std::move(source), [blocks] { return blocks->next(); }, std::move(check), [blocks] { return blocks->skip(); },
-          std::move(expect)};
+  return {std::move(source),
+          [blocks] { return blocks->next(); },
+          {.check = std::move(check), .skip = [blocks] { return blocks->skip(); }, .expect = std::move(expect)}};
 }
 
 }  // namespace raytrain::detail
