@@ -112,9 +112,7 @@ TEST_CASE("who makes blocks is told once, before the first one, which of them ar
     told.clear();
     return DatasetBlocks{"numbered",
                          [] { return std::optional{Dataset::of_rows(1)}; },
-                         {},
-                         {},
-                         [&](BlockTurns const& turns) { told.push_back(turns); }};
+                         {.expect = [&](BlockTurns const& turns) { told.push_back(turns); }}};
   };
   auto const check_told = [&](DatasetBlocks range, std::uint64_t first, std::uint64_t stride) {
     REQUIRE(range.next());
@@ -150,10 +148,9 @@ TEST_CASE("turns of blocks that are counted from a later one on are those of the
 }
 
 TEST_CASE("what fails while a block is skipped fails at each later call, too") {
-  DatasetBlocks blocks{"failing",
-                       [] { return std::optional{Dataset::of_rows(1)}; },
-                       {},
-                       []() -> bool { throw std::runtime_error{"no"}; }};
+  DatasetBlocks blocks{"failing", [] { return std::optional{Dataset::of_rows(1)}; }, {.skip = []() -> bool {
+                         throw std::runtime_error{"no"};
+                       }}};
   CHECK_THROWS_AS((void)blocks.skip(), std::runtime_error);
   CHECK_THROWS_AS((void)blocks.next(), std::runtime_error);
 }
