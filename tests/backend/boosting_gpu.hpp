@@ -41,7 +41,7 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees, on GPUs", Backend, boost
   SUBCASE("refuses more workers than there are, with those that there are") {
     PretendedDriver const driver{2};
     CHECK(refused(config(3, 1, BoostingMode::distributed)) ==
-          "invalid_config: ScalingConfig::resources_per_worker.gpus: 3 workers of this host ask for 1 GPUs each, and "
+          "invalid_config: ScalingConfig::resources_per_worker.gpus: 3 workers of this host ask for 1 GPU each, and "
           "it has 2 (0: Fake GPU, 1: Fake GPU); use 2 workers here");
   }
 

@@ -243,7 +243,7 @@ TEST_CASE("more GPUs than there are, and parts that are none, are refused before
   check_contains(refused({.num_workers = 1, .resources_per_worker = {.gpus = 1}}), "use_gpu is not");
   check_contains(refused({.num_workers = 1, .accelerator_type = "H100"}), "use_gpu is not");
   check_contains(refused({.num_workers = 1, .resources_per_worker = {.gpus = 512}, .use_gpu = true}),
-                 "workers of this host ask for 512 GPUs each");
+                 "a worker asks for 512 GPUs, and this host has ");
   check_contains(refused({.num_workers = 2, .use_gpu = true, .virtual_shards = 4}), "virtual shards");
   if (has_real_gpu()) {
     check_contains(refused({.num_workers = 1, .use_gpu = true, .accelerator_type = "Z999"}),
@@ -279,10 +279,10 @@ TEST_CASE(
   };
   auto const workers = std::to_string(devices + 1);
   ::setenv("LOCAL_WORLD_SIZE", workers.c_str(), 1);
-  check_contains(refusal(Launch::processes), workers + " workers of this host ask for 1 GPUs each");
-  check_contains(refusal(Launch::ranks), workers + " workers of this host ask for 1 GPUs each");
+  check_contains(refusal(Launch::processes), workers + " workers of this host ask for 1 GPU each");
+  check_contains(refusal(Launch::ranks), workers + " workers of this host ask for 1 GPU each");
   ::setenv("CUDA_VISIBLE_DEVICES", "0", 1);
-  check_contains(refusal(Launch::processes), workers + " workers of this host ask for 1 GPUs each");
+  check_contains(refusal(Launch::processes), workers + " workers of this host ask for 1 GPU each");
   CHECK_NOTHROW(raytrain::detail::check_devices({.launch = Launch::ranks, .use_gpu = true}));
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   ::unsetenv("LOCAL_WORLD_SIZE");
@@ -326,10 +326,45 @@ TEST_CASE("GPUs are divided by the worker's number") {
     CHECK(share_devices({.worker = workers - 1, .workers = workers, .gpus = 1.0 / workers, .devices = 1}).workers ==
           workers);
   }
-  check_contains(thrown_error([] { (void)share_devices({.worker = 0, .workers = 9, .gpus = 0.25, .devices = 2}); }),
-                 "use 8 workers here");
+  check_contains(
+      thrown_error([] { (void)share_devices({.worker = 0, .workers = 9, .gpus = 0.25, .devices = 2}); }),
+      "9 workers of this host ask for 0.25 GPUs each, and it has 2; use 8 workers here, or write 1.0 / 5, by "
+      "which 5 workers share each GPU");
   check_contains(thrown_error([] { (void)share_devices({.worker = 0, .workers = 3, .gpus = 2, .devices = 4}); }),
-                 "use 2 workers here");
+                 "3 workers of this host ask for 2 GPUs each, and it has 4; use 2 workers here, or ask for at most 1 "
+                 "GPU per worker");
+}
+
+TEST_CASE("who asks for more GPUs than there are is told what there is room for") {
+  using raytrain::detail::DeviceClaim;
+  using raytrain::detail::share_devices;
+  auto const refused = [](DeviceClaim const& claim) {
+    auto const text = thrown_error([&] { (void)share_devices(claim); });
+    constexpr std::string_view field = "ScalingConfig::resources_per_worker.gpus: ";
+    auto const at = text.find(field);
+    return at == std::string::npos ? text : text.substr(at + field.size());
+  };
+  CHECK(refused({.workers = 1, .gpus = 4, .devices = 2}) ==
+        "a worker asks for 4 GPUs, and this host has 2; ask for at most 2 GPUs per worker");
+  CHECK_NOTHROW((void)share_devices({.workers = 1, .gpus = 2, .devices = 2}));
+  CHECK(refused({.workers = 1, .gpus = 2, .devices = 1}) ==
+        "a worker asks for 2 GPUs, and this host has 1; ask for at most 1 GPU per worker");
+  CHECK(refused({.workers = 2, .gpus = 8, .devices = 4}) ==
+        "2 workers of this host ask for 8 GPUs each, and it has 4; ask for at most 2 GPUs per worker");
+  CHECK(refused({.workers = 3, .gpus = 4, .devices = 2}) ==
+        "3 workers of this host ask for 4 GPUs each, and it has 2; use 2 workers here with 1 GPU each, or write 1.0 / "
+        "2, by which 2 workers share each GPU");
+  CHECK_NOTHROW((void)share_devices({.workers = 2, .gpus = 1, .devices = 2}));
+  CHECK_NOTHROW((void)share_devices({.workers = 3, .gpus = 1.0 / 2, .devices = 2}));
+  CHECK(refused({.workers = 2, .gpus = 1, .devices = 1, .may_share = false}) ==
+        "2 workers of this host ask for 1 GPU each, and it has 1; use 1 worker here");
+  CHECK(refused({.workers = 4, .gpus = 1.0 / 3, .devices = 1}) ==
+        "4 workers of this host ask for 0.3333 GPUs each, and it has 1; use 3 workers here, or write 1.0 / 4, by which "
+        "4 workers share each GPU");
+  CHECK_NOTHROW((void)share_devices({.workers = 4, .gpus = 1.0 / 4, .devices = 1}));
+  CHECK(refused({.workers = 1, .gpus = 1, .devices = 0}) ==
+        "a worker asks for 1 GPU, and this host has none; run it on hosts with GPUs, or leave use_gpu out to train on "
+        "the CPU");
 }
 
 TEST_CASE("a model that was moved behind prepare_model is refused by name") {

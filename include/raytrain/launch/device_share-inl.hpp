@@ -36,6 +36,37 @@ RAYTRAIN_INLINE auto listed_devices(DeviceClaim const& claim) -> std::string {
   return text + ')';
 }
 
+/// "1 GPU", "2 GPUs", "0.3333 GPUs".
+RAYTRAIN_INLINE auto counted_gpus(double gpus) -> std::string {
+  return gpus < 1 ? fmt::format("{:.4g} GPUs", gpus) : fmt::format("{:.0f} GPU{}", gpus, gpus == 1 ? "" : "s");
+}
+
+/// What is wrong with a claim to more GPUs than there are.
+RAYTRAIN_INLINE auto excess_of(DeviceClaim const& claim) -> std::string {
+  auto const there_are = claim.devices > 0 ? std::to_string(claim.devices) : "none";
+  auto const gpus = counted_gpus(claim.gpus);
+  return (claim.workers == 1
+              ? fmt::format("a worker asks for {}, and this host has {}", gpus, there_are)
+              : fmt::format("{} workers of this host ask for {} each, and it has {}", claim.workers, gpus, there_are)) +
+         listed_devices(claim);
+}
+
+/// What to do about a claim to more GPUs than there are, which have room for `fitting` such workers.
+RAYTRAIN_INLINE auto remedy_of_excess(DeviceClaim const& claim, std::uint64_t fitting) -> std::string {
+  if (claim.devices <= 0) return "run it on hosts with GPUs, or leave use_gpu out to train on the CPU";
+  auto const available = static_cast<std::uint32_t>(claim.devices);
+  auto const there_are = fitting > 0 ? fitting : available;
+  auto const fewer = fmt::format("use {} worker{} here{}", there_are, there_are == 1 ? "" : "s",
+                                 fitting > 0 ? "" : " with 1 GPU each");
+  if (claim.workers <= available && claim.gpus > 1) {
+    auto const smaller = "ask for at most " + counted_gpus(available / claim.workers) + " per worker";
+    return fitting > 0 ? fewer + ", or " + smaller : smaller;
+  }
+  if (!claim.may_share) return fewer;
+  auto const on_each = (claim.workers - 1) / available + 1;
+  return fmt::format("{}, or write 1.0 / {}, by which {} workers share each GPU", fewer, on_each, on_each);
+}
+
 RAYTRAIN_INLINE auto share_devices(DeviceClaim const& claim) -> DeviceShare {
   auto const& [worker, workers, gpus, devices, names, may_share] = claim;
   auto const available = static_cast<std::uint64_t>(std::max(devices, 0));
@@ -44,15 +75,12 @@ RAYTRAIN_INLINE auto share_devices(DeviceClaim const& claim) -> DeviceShare {
   auto const on_one = gpus < 1 ? static_cast<std::uint64_t>(1 / gpus + rounding) : 1;
   if (!may_share && workers > 1 && on_one > 1) {
     throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
-                fmt::format("is {}, and each of these {} workers needs a GPU of its own", gpus, workers),
+                fmt::format("is {:.4g}, and each of these {} workers needs a GPU of its own", gpus, workers),
                 "write 1, and use one worker for each GPU"};
   }
   if (std::uint64_t{workers} > available / each * on_one) {
-    throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
-                fmt::format("{} workers of this host ask for {} GPUs each, and it has {}{}", workers, gpus, devices,
-                            listed_devices(claim)),
-                fmt::format("use {} workers here{}", std::max<std::uint64_t>(1, available / each * on_one),
-                            may_share ? ", or write a smaller number, as 0.5 for two workers on each GPU" : "")};
+    throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus", excess_of(claim),
+                remedy_of_excess(claim, available / each * on_one)};
   }
   DeviceShare share;
   if (gpus >= 1) {
