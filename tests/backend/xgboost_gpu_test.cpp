@@ -23,11 +23,47 @@ using namespace raytrain;
 using namespace raytrain::testing;
 using raytrain::detail::XGBoostBuild;
 
-TEST_CASE_TEMPLATE_INVOKE(boosting_gpu, XGBoostBackend);
+/// `XGBoostBackend`, which takes its XGBoost for one with CUDA.
+class XGBoostWithCuda {
+ public:
+  using Config = XGBoostBackend::Config;
+  using Context = XGBoostContext;
+  using Params = XGBoostParams;
 
-TEST_CASE("an XGBoost without CUDA is refused before a worker starts") {
+  static constexpr std::string_view name = "xgboost_with_cuda";
+  static constexpr Launch default_launch = Launch::threads;
+
+  explicit XGBoostWithCuda(Config const&) {}
+
+  void on_start(ScalingConfig const& scaling) {
+    scaling_ = scaling;
+    auto build = XGBoostBuild::here();
+    build.has_cuda = true;
+    if (scaling.use_gpu) build.check_gpus(scaling);
+  }
+  auto make_context(WorkerSetup setup) -> Context {
+    auto const gpu = raytrain::detail::own_booster_gpu(scaling_, setup);
+    return Context{std::move(setup), gpu, shared_};
+  }
+  void on_shutdown() noexcept {}
+  static void train(XGBoostContext& ctx, XGBoostParams const& params) { xgboost_train(ctx, params); }
+  static auto trains_in_one_worker(Config const& config) -> bool {
+    return XGBoostBackend::trains_in_one_worker(config);
+  }
+
+ private:
+  ScalingConfig scaling_;
+  std::shared_ptr<raytrain::detail::XGBoostShared> shared_ = std::make_shared<raytrain::detail::XGBoostShared>();
+};
+
+TEST_CASE_TEMPLATE_INVOKE(boosting_gpu, XGBoostWithCuda);
+
+TEST_CASE("an XGBoost without CUDA is refused before a worker starts, whether or not there is a GPU") {
   if (XGBoostBuild::here().has_cuda) return;
-  PretendedDriver const driver{1};
+  int gpus = 0;
+  SUBCASE("with a GPU") { gpus = 1; }
+  SUBCASE("without one") {}
+  PretendedDriver const driver{gpus};
   TemporaryFolder const folder;
   auto with = config(folder, 1);
   with.scaling.use_gpu = true;
@@ -39,34 +75,13 @@ TEST_CASE("an XGBoost without CUDA is refused before a worker starts") {
                  " is built without CUDA; link one that is built with -DUSE_CUDA=ON, as that of Python's package");
 }
 
-/// `XGBoostBackend`, which takes its XGBoost for one with CUDA.
-class BackendWithCuda {
- public:
-  struct Config {};
-  using Context = XGBoostContext;
-
-  static constexpr std::string_view name = "xgboost_with_cuda";
-  static constexpr Launch default_launch = Launch::threads;
-
-  explicit BackendWithCuda(Config const&) {}
-
-  void on_start(ScalingConfig const&) {}
-  auto make_context(WorkerSetup setup) -> Context { return Context{std::move(setup), 0, shared_}; }
-  void on_shutdown() noexcept {}
-
- private:
-  std::shared_ptr<raytrain::detail::XGBoostShared> shared_ = std::make_shared<raytrain::detail::XGBoostShared>();
-};
-
 TEST_CASE("a worker with a GPU trains on it, and never on the CPU instead") {
+  PretendedDriver const driver{1};
   TemporaryFolder const folder;
   auto const trained = [&](XGBoostParams const& params) {
-    return thrown_error([&] {
-      Trainer<BackendWithCuda>{
-          [&](XGBoostContext& ctx) { xgboost_train(ctx, params); },
-          {.run = {.name = "r", .storage_path = folder.path()}, .datasets = {{"train", sample(300, 1)}}}}
-          .fit();
-    });
+    auto with = boosting_config<XGBoostWithCuda>(folder, 1);
+    with.scaling.use_gpu = true;
+    return thrown_error([&] { Trainer<XGBoostWithCuda>{params, with}.fit(); });
   };
   auto params = parameters();
   // XGBoost 1.7 says so itself. Later ones warn, and train on the CPU.

@@ -32,14 +32,11 @@ class XGBoostBackend {
 
   explicit XGBoostBackend(Config const&) {}
 
-  /// Errors: with `ScalingConfig::use_gpu` as `detail::check_booster_gpus`, and for an XGBoost without CUDA.
+  /// Errors: with `ScalingConfig::use_gpu` as `detail::XGBoostBuild::check_gpus`.
   void on_start(ScalingConfig const& scaling) {
     detail::refuse_virtual_shards(scaling, name);
     scaling_ = scaling;
-    if (!scaling.use_gpu) return;
-    auto const build = detail::XGBoostBuild::here();
-    detail::check_booster_gpus(scaling, {build.name(), build.cuda});
-    build.check_cuda();
+    if (scaling.use_gpu) detail::XGBoostBuild::here().check_gpus(scaling);
   }
   auto make_context(WorkerSetup setup) -> Context {
     auto const gpu = detail::own_booster_gpu(scaling_, setup);

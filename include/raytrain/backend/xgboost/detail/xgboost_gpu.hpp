@@ -10,10 +10,11 @@
 #include <string_view>
 #include <utility>
 
+#include <raytrain/backend/boosting/detail/booster_gpu.hpp>
 #include <raytrain/backend/xgboost/detail/xgboost_library.hpp>
 #include <raytrain/backend/xgboost/xgboost_params.hpp>
+#include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
-#include <raytrain/launch/gpu_driver.hpp>
 
 namespace raytrain::detail {
 
@@ -56,12 +57,16 @@ struct XGBoostBuild {
 
   [[nodiscard]] auto name() const -> std::string { return fmt::format("XGBoost {}.{}", major, minor); }
 
-  /// Errors: `invalid_config` without CUDA.
-  void check_cuda() const {
-    if (has_cuda) return;
-    throw Error{Errc::invalid_config, "ScalingConfig::use_gpu", "is set, and " + name() + " is built without CUDA",
-                "link one that is built with -DUSE_CUDA=ON, as that of Python's package xgboost; or leave use_gpu out "
-                "to train on the CPU"};
+  /// Before any worker starts. The library is asked first: without CUDA no driver would help.
+  ///
+  /// Errors: `invalid_config` for an XGBoost without CUDA; as `check_booster_gpus`.
+  void check_gpus(ScalingConfig const& scaling) const {
+    if (!has_cuda) {
+      throw Error{Errc::invalid_config, "ScalingConfig::use_gpu", "is set, and " + name() + " is built without CUDA",
+                  "link one that is built with -DUSE_CUDA=ON, as that of Python's package xgboost; or leave use_gpu "
+                  "out to train on the CPU"};
+    }
+    check_booster_gpus(scaling, {name(), cuda});
   }
 
   /// What it is told, besides all else, to train on a GPU.
