@@ -24,6 +24,6 @@ void examine_blas(Findings& findings) {
                                       problem ? "" : ", which the driver runs");
   findings.say("LibTorch", fmt::format("{}, {}, BLAS: {}", TORCH_VERSION, cuda, text));
   if (auto advice = raytrain::blas_advice(blas)) findings.advise(*std::move(advice));
-  if (problem && facts.driver.is_here)
+  if (problem && facts.driver.is_loaded)
     findings.advise("LibTorch trains on no GPU here: " + problem->happened + "; " + problem->remedy);
 }

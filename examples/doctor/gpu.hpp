@@ -12,10 +12,10 @@
 // The driver, its GPUs and NCCL; what LibTorch makes of them is said beside its BLAS.
 inline void examine_gpus(Findings& findings) {
   auto const driver = raytrain::GpuDriver::ask();
-  if (!driver.is_here) {
+  if (!driver.is_loaded) {
     findings.say("GPU", "none: NVIDIA's driver is not here (libcuda.so.1)");
     if (std::filesystem::exists("/dev/nvidiactl"))
-      findings.advise("there is a GPU (/dev/nvidiactl), but its driver cannot be loaded: " + driver.problem);
+      findings.advise("there is a GPU (/dev/nvidiactl), but its driver cannot be loaded: " + driver.load_error);
     return;
   }
   findings.say("GPU", fmt::format("{}, the driver supports CUDA {}", driver.gpus.size(),

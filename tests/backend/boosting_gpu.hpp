@@ -57,7 +57,7 @@ TEST_CASE_TEMPLATE_DEFINE("a backend that boosts trees, on GPUs", Backend, boost
   SUBCASE("refuses several for the one booster of all threads, and for a worker") {
     PretendedDriver const driver{4};
     for (auto const& with : {config(2, 0), config(2, 1), config(1, 2), config(4, 0.5)}) {
-      check_contains(refused(with), "resources_per_worker.gpus: makes 2 GPUs for one booster, which ");
+      check_contains(refused(with), "resources_per_worker.gpus: asks for 2 GPUs for one booster; ");
       check_contains(refused(with), "; use one worker with one GPU; for more of them give each worker a process");
     }
     CHECK(refused(config(4, 0.25)).find("for one booster") == std::string::npos);  // it has one GPU

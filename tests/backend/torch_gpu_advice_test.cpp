@@ -26,12 +26,12 @@ namespace {
 
 /// A LibTorch for CUDA 12.4, and a driver of that version with a GPU.
 auto fitting() -> GpuFacts {
-  return {.libtorch_cuda = 12040, .driver = {.is_here = true, .cuda = 12040, .gpus = {{"GPU", 1}}}};
+  return {.libtorch_cuda = 12040, .driver = {.is_loaded = true, .cuda = 12040, .gpus = {{"GPU", 1}}}};
 }
 
 auto hidden_by(std::optional<std::string> visible) -> GpuFacts {
   auto facts = fitting();
-  facts.visible = std::move(visible);
+  facts.driver.visible = std::move(visible);
   facts.driver.status = GpuDriver::no_gpu;
   facts.driver.gpus.clear();
   return facts;
@@ -56,7 +56,7 @@ TEST_CASE("each thing that keeps LibTorch from a GPU has a text and a remedy of 
   check_contains(text_of(unlinked), "LibTorch's part with CUDA, /lib/libtorch_cuda.so; link it by -Wl,--no-as-needed");
 
   auto without_driver = fitting();
-  without_driver.driver = {.problem = "libcuda.so.1: no such file"};
+  without_driver.driver = {.load_error = "libcuda.so.1: no such file"};
   check_contains(text_of(without_driver), "NVIDIA's driver cannot be loaded: libcuda.so.1: no such file; install a");
   check_contains(text_of(without_driver), "driver for CUDA 12.4 or newer");
 

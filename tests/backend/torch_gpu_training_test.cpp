@@ -13,6 +13,8 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -316,55 +318,69 @@ TEST_CASE("a backend that trains on the CPU refuses GPUs") {
 
 TEST_CASE("GPUs are divided by the worker's number") {
   using raytrain::detail::share_devices;
-  CHECK(share_devices({.worker = 3, .workers = 4, .gpus = 1, .devices = 4}).devices == std::vector{3});
-  CHECK(share_devices({.worker = 1, .workers = 2, .gpus = 2, .devices = 4}).devices == std::vector{2, 3});
-  CHECK(share_devices({.worker = 5, .workers = 8, .gpus = 0.25, .devices = 2}).devices == std::vector{1});
-  CHECK(share_devices({.worker = 5, .workers = 8, .gpus = 0.25, .devices = 2}).workers == 4);
-  CHECK(share_devices({.worker = 4, .workers = 5, .gpus = 0.25, .devices = 2}).workers == 1);
-  CHECK(share_devices({.worker = 0, .workers = 1, .gpus = 0.25, .devices = 1}).workers == 1);
+  CHECK(share_devices({.worker = 3, .workers = 4, .gpus = 1}, {.count = 4}).devices == std::vector{3});
+  CHECK(share_devices({.worker = 1, .workers = 2, .gpus = 2}, {.count = 4}).devices == std::vector{2, 3});
+  CHECK(share_devices({.worker = 5, .workers = 8, .gpus = 0.25}, {.count = 2}).devices == std::vector{1});
+  CHECK(share_devices({.worker = 5, .workers = 8, .gpus = 0.25}, {.count = 2}).workers == 4);
+  CHECK(share_devices({.worker = 4, .workers = 5, .gpus = 0.25}, {.count = 2}).workers == 1);
+  CHECK(share_devices({.worker = 0, .workers = 1, .gpus = 0.25}, {.count = 1}).workers == 1);
   for (std::uint32_t workers = 1; workers <= 256; ++workers) {
-    CHECK(share_devices({.worker = workers - 1, .workers = workers, .gpus = 1.0 / workers, .devices = 1}).workers ==
+    CHECK(share_devices({.worker = workers - 1, .workers = workers, .gpus = 1.0 / workers}, {.count = 1}).workers ==
           workers);
   }
   check_contains(
-      thrown_error([] { (void)share_devices({.worker = 0, .workers = 9, .gpus = 0.25, .devices = 2}); }),
+      thrown_error([] { (void)share_devices({.worker = 0, .workers = 9, .gpus = 0.25}, {.count = 2}); }),
       "9 workers of this host ask for 0.25 GPUs each, and it has 2; use 8 workers here, or write 1.0 / 5, by "
       "which 5 workers share each GPU");
-  check_contains(thrown_error([] { (void)share_devices({.worker = 0, .workers = 3, .gpus = 2, .devices = 4}); }),
+  check_contains(thrown_error([] { (void)share_devices({.worker = 0, .workers = 3, .gpus = 2}, {.count = 4}); }),
                  "3 workers of this host ask for 2 GPUs each, and it has 4; use 2 workers here, or ask for at most 1 "
                  "GPU per worker");
 }
 
 TEST_CASE("who asks for more GPUs than there are is told what there is room for") {
   using raytrain::detail::DeviceClaim;
+  using raytrain::detail::HostDevices;
   using raytrain::detail::share_devices;
-  auto const refused = [](DeviceClaim const& claim) {
-    auto const text = thrown_error([&] { (void)share_devices(claim); });
+  auto const refused = [](DeviceClaim const& claim, HostDevices const& host) {
+    auto const text = thrown_error([&] { (void)share_devices(claim, host); });
     constexpr std::string_view field = "ScalingConfig::resources_per_worker.gpus: ";
     auto const at = text.find(field);
     return at == std::string::npos ? text : text.substr(at + field.size());
   };
-  CHECK(refused({.workers = 1, .gpus = 4, .devices = 2}) ==
+  CHECK(refused({.workers = 1, .gpus = 4}, {.count = 2}) ==
         "a worker asks for 4 GPUs, and this host has 2; ask for at most 2 GPUs per worker");
-  CHECK_NOTHROW((void)share_devices({.workers = 1, .gpus = 2, .devices = 2}));
-  CHECK(refused({.workers = 1, .gpus = 2, .devices = 1}) ==
+  CHECK_NOTHROW((void)share_devices({.workers = 1, .gpus = 2}, {.count = 2}));
+  CHECK(refused({.workers = 1, .gpus = 2}, {.count = 1}) ==
         "a worker asks for 2 GPUs, and this host has 1; ask for at most 1 GPU per worker");
-  CHECK(refused({.workers = 2, .gpus = 8, .devices = 4}) ==
+  CHECK(refused({.workers = 2, .gpus = 8}, {.count = 4}) ==
         "2 workers of this host ask for 8 GPUs each, and it has 4; ask for at most 2 GPUs per worker");
-  CHECK(refused({.workers = 3, .gpus = 4, .devices = 2}) ==
+  CHECK(refused({.workers = 3, .gpus = 4}, {.count = 2}) ==
         "3 workers of this host ask for 4 GPUs each, and it has 2; use 2 workers here with 1 GPU each, or write 1.0 / "
         "2, by which 2 workers share each GPU");
-  CHECK_NOTHROW((void)share_devices({.workers = 2, .gpus = 1, .devices = 2}));
-  CHECK_NOTHROW((void)share_devices({.workers = 3, .gpus = 1.0 / 2, .devices = 2}));
-  CHECK(refused({.workers = 2, .gpus = 1, .devices = 1, .may_share = false}) ==
+  CHECK_NOTHROW((void)share_devices({.workers = 2, .gpus = 1}, {.count = 2}));
+  CHECK_NOTHROW((void)share_devices({.workers = 3, .gpus = 1.0 / 2}, {.count = 2}));
+  CHECK(refused({.workers = 2, .gpus = 1}, {.count = 1, .may_share = false}) ==
         "2 workers of this host ask for 1 GPU each, and it has 1; use 1 worker here");
-  CHECK(refused({.workers = 4, .gpus = 1.0 / 3, .devices = 1}) ==
+  CHECK(refused({.workers = 4, .gpus = 1.0 / 3}, {.count = 1}) ==
         "4 workers of this host ask for 0.3333 GPUs each, and it has 1; use 3 workers here, or write 1.0 / 4, by which "
         "4 workers share each GPU");
-  CHECK_NOTHROW((void)share_devices({.workers = 4, .gpus = 1.0 / 4, .devices = 1}));
-  CHECK(refused({.workers = 1, .gpus = 1, .devices = 0}) ==
+  CHECK_NOTHROW((void)share_devices({.workers = 4, .gpus = 1.0 / 4}, {.count = 1}));
+  CHECK(refused({.workers = 1, .gpus = 1}, {.count = 0}) ==
         "a worker asks for 1 GPU, and this host has none; run it on hosts with GPUs, or leave use_gpu out to train on "
         "the CPU");
+}
+
+TEST_CASE("each GPU of a worker must be of the name that was asked for, as far as names are known") {
+  using raytrain::detail::check_accelerator;
+  using raytrain::detail::share_devices;
+  ScalingConfig const scaling{.accelerator_type = "H100"};
+  auto const refused = [&](std::vector<std::string> names) {
+    auto const own = share_devices({.worker = 1, .workers = 2, .gpus = 2}, {.count = 4, .names = std::move(names)});
+    return thrown_error([&] { check_accelerator(scaling, Rank{1}, own); });
+  };
+  CHECK_NOTHROW(check_accelerator(scaling, Rank{1}, share_devices({}, {.count = 1})));
+  CHECK_NOTHROW(check_accelerator(scaling, Rank{1}, share_devices({}, {.count = 2, .names = {"H100 PCIe", "A100"}})));
+  check_contains(refused({"A100", "A100", "H100 PCIe", "A100"}), "is 'H100', and cuda:3 of rank 1 is 'A100'");
 }
 
 TEST_CASE("a model that was moved behind prepare_model is refused by name") {

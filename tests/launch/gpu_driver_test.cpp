@@ -15,9 +15,10 @@ TEST_CASE("a driver tells its version, its GPUs and the memory of the current on
   PretendedDriver const pretended{2};
   ::setenv("RAYTRAIN_TEST_DRIVER_CUDA", "12040", 1);
   auto const driver = GpuDriver::ask();
-  CHECK(driver.is_here);
+  CHECK(driver.is_loaded);
   CHECK(driver.status == 0);
   CHECK(raytrain::cuda_version_text(driver.cuda) == "12.4");
+  CHECK_FALSE(driver.visible);
   REQUIRE(driver.gpus.size() == 2);
   CHECK(driver.gpus[1].name == "Fake GPU");
   CHECK(raytrain::gibibytes_text(driver.gpus[1].memory_bytes) == "8.0 GiB");
@@ -30,10 +31,11 @@ TEST_CASE("a driver whose GPUs are all hidden still tells its version") {
   PretendedDriver const pretended{2};
   pretended.hide_all_gpus();
   auto const driver = GpuDriver::ask();
-  CHECK(driver.is_here);
+  CHECK(driver.is_loaded);
   CHECK(driver.status == GpuDriver::no_gpu);
   CHECK(driver.cuda > 0);
   CHECK(driver.gpus.empty());
+  CHECK(driver.visible == "");
 }
 
 TEST_CASE("a driver supports CUDA of its own major version, and older ones") {

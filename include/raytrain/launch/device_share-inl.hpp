@@ -28,9 +28,9 @@ RAYTRAIN_INLINE auto gpus_of(ScalingConfig const& scaling) noexcept -> double {
 }
 
 /// " (0: NVIDIA H200, 1: NVIDIA H200)" where so many are known by name.
-RAYTRAIN_INLINE auto listed_devices(DeviceClaim const& claim) -> std::string {
-  auto const& names = claim.names;
-  if (names.empty() || names.size() != static_cast<std::size_t>(claim.devices)) return {};
+RAYTRAIN_INLINE auto listed_devices(HostDevices const& host) -> std::string {
+  auto const& names = host.names;
+  if (names.empty() || names.size() != static_cast<std::size_t>(host.count)) return {};
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i) text += fmt::format("{}{}: {}", i == 0 ? " (" : ", ", i, names[i]);
   return text + ')';
@@ -42,19 +42,20 @@ RAYTRAIN_INLINE auto counted_gpus(double gpus) -> std::string {
 }
 
 /// What is wrong with a claim to more GPUs than there are.
-RAYTRAIN_INLINE auto excess_of(DeviceClaim const& claim) -> std::string {
-  auto const there_are = claim.devices > 0 ? std::to_string(claim.devices) : "none";
+RAYTRAIN_INLINE auto excess_of(DeviceClaim const& claim, HostDevices const& host) -> std::string {
+  auto const there_are = host.count > 0 ? std::to_string(host.count) : "none";
   auto const gpus = counted_gpus(claim.gpus);
   return (claim.workers == 1
               ? fmt::format("a worker asks for {}, and this host has {}", gpus, there_are)
               : fmt::format("{} workers of this host ask for {} each, and it has {}", claim.workers, gpus, there_are)) +
-         listed_devices(claim);
+         listed_devices(host);
 }
 
 /// What to do about a claim to more GPUs than there are, which have room for `fitting` such workers.
-RAYTRAIN_INLINE auto remedy_of_excess(DeviceClaim const& claim, std::uint64_t fitting) -> std::string {
-  if (claim.devices <= 0) return "run it on hosts with GPUs, or leave use_gpu out to train on the CPU";
-  auto const available = static_cast<std::uint32_t>(claim.devices);
+RAYTRAIN_INLINE auto remedy_of_excess(DeviceClaim const& claim, HostDevices const& host, std::uint64_t fitting)
+    -> std::string {
+  if (host.count <= 0) return "run it on hosts with GPUs, or leave use_gpu out to train on the CPU";
+  auto const available = static_cast<std::uint32_t>(host.count);
   auto const there_are = fitting > 0 ? fitting : available;
   auto const fewer = fmt::format("use {} worker{} here{}", there_are, there_are == 1 ? "" : "s",
                                  fitting > 0 ? "" : " with 1 GPU each");
@@ -62,34 +63,36 @@ RAYTRAIN_INLINE auto remedy_of_excess(DeviceClaim const& claim, std::uint64_t fi
     auto const smaller = "ask for at most " + counted_gpus(available / claim.workers) + " per worker";
     return fitting > 0 ? fewer + ", or " + smaller : smaller;
   }
-  if (!claim.may_share) return fewer;
+  if (!host.may_share) return fewer;
   auto const on_each = (claim.workers - 1) / available + 1;
   return fmt::format("{}, or write 1.0 / {}, by which {} workers share each GPU", fewer, on_each, on_each);
 }
 
-RAYTRAIN_INLINE auto share_devices(DeviceClaim const& claim) -> DeviceShare {
-  auto const& [worker, workers, gpus, devices, names, may_share] = claim;
-  auto const available = static_cast<std::uint64_t>(std::max(devices, 0));
+RAYTRAIN_INLINE auto share_devices(DeviceClaim const& claim, HostDevices const& host) -> DeviceShare {
+  auto const& [worker, workers, gpus] = claim;
+  auto const available = static_cast<std::uint64_t>(std::max(host.count, 0));
   auto const each = static_cast<std::uint64_t>(std::max(1.0, gpus));
   constexpr double rounding = 1e-9;  // of 1.0 / 49
   auto const on_one = gpus < 1 ? static_cast<std::uint64_t>(1 / gpus + rounding) : 1;
-  if (!may_share && workers > 1 && on_one > 1) {
+  if (!host.may_share && workers > 1 && on_one > 1) {
     throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
                 fmt::format("is {:.4g}, and each of these {} workers needs a GPU of its own", gpus, workers),
                 "write 1, and use one worker for each GPU"};
   }
   if (std::uint64_t{workers} > available / each * on_one) {
-    throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus", excess_of(claim),
-                remedy_of_excess(claim, available / each * on_one)};
+    throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus", excess_of(claim, host),
+                remedy_of_excess(claim, host, available / each * on_one)};
   }
   DeviceShare share;
   if (gpus >= 1) {
     for (std::uint64_t i = 0; i < each; ++i) share.devices.push_back(static_cast<int>(worker * each + i));
-    return share;
+  } else {
+    auto const device = worker / on_one;
+    share.devices = {static_cast<int>(device)};
+    share.workers = static_cast<std::uint32_t>(std::min<std::uint64_t>(on_one, workers - device * on_one));
   }
-  auto const device = worker / on_one;
-  share.devices = {static_cast<int>(device)};
-  share.workers = static_cast<std::uint32_t>(std::min<std::uint64_t>(on_one, workers - device * on_one));
+  if (host.names.size() != available) return share;
+  for (auto const device : share.devices) share.names.push_back(host.names[static_cast<std::size_t>(device)]);
   return share;
 }
 
@@ -102,8 +105,9 @@ RAYTRAIN_INLINE auto expected_claim(ScalingConfig const& scaling) -> DeviceClaim
     return claim;
   }
   auto const* const local = std::getenv("LOCAL_WORLD_SIZE");  // set for every worker that is a process
-  auto const may_see_others = scaling.launch != Launch::processes && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
-  if (local == nullptr || may_see_others) return claim;
+  auto const ranks_may_see_different_gpus =
+      scaling.launch != Launch::processes && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
+  if (local == nullptr || ranks_may_see_different_gpus) return claim;
   claim.workers = static_cast<std::uint32_t>(std::max(1UL, std::strtoul(local, nullptr, 10)));
   return claim;
 }
@@ -122,14 +126,15 @@ RAYTRAIN_INLINE auto own_claim(ScalingConfig const& scaling, Collective& collect
           .gpus = gpus_of(scaling)};
 }
 
-RAYTRAIN_INLINE void check_accelerator(ScalingConfig const& scaling, NamedDevice const& own) {
+RAYTRAIN_INLINE void check_accelerator(ScalingConfig const& scaling, Rank rank, DeviceShare const& own) {
   auto const& wanted = scaling.accelerator_type;
-  auto const index = static_cast<std::size_t>(own.device);
-  if (index >= own.names.size() || own.names[index].find(wanted) != std::string::npos) return;
-  throw Error{
-      Errc::invalid_config, "ScalingConfig::accelerator_type",
-      fmt::format("is '{}', and cuda:{} of rank {} is '{}'", wanted, own.device, own.rank.value, own.names[index]),
-      "leave it out, or write a part of the name that nvidia-smi lists"};
+  for (std::size_t i = 0; i < own.names.size(); ++i) {
+    if (own.names[i].find(wanted) != std::string::npos) continue;
+    throw Error{
+        Errc::invalid_config, "ScalingConfig::accelerator_type",
+        fmt::format("is '{}', and cuda:{} of rank {} is '{}'", wanted, own.devices[i], rank.value, own.names[i]),
+        "leave it out, or write a part of the name that nvidia-smi lists"};
+  }
 }
 
 }  // namespace raytrain::detail

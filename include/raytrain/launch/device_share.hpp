@@ -12,43 +12,46 @@
 
 namespace raytrain::detail {
 
-/// Which of its host's devices a worker gets, and how many workers share each.
-struct DeviceShare {
-  std::vector<int> devices;
-  std::uint32_t workers = 1;
+/// What a worker asks of its host's GPUs.
+struct DeviceClaim {
+  std::uint32_t worker = 0;   ///< This worker's index, from 0, among the workers that share these GPUs.
+  std::uint32_t workers = 1;  ///< How many such workers.
+  double gpus = 1;            ///< GPUs per worker; may be a fraction.
 };
 
-/// What a worker asks of its host's devices.
-struct DeviceClaim {
-  std::uint32_t worker = 0;          ///< Its number among
-  std::uint32_t workers = 1;         ///< those that divide the devices.
-  double gpus = 1;                   ///< For each of them.
-  int devices = 0;                   ///< That there are.
-  std::vector<std::string> names{};  ///< Of the devices; empty where they are not known.
-  bool may_share = true;             ///< Whether several workers may have parts of one.
+/// The GPUs that this process sees.
+struct HostDevices {
+  int count = 0;
+  std::vector<std::string> names{};  ///< One for each GPU; empty where they are not known.
+  bool may_share = true;             ///< Whether several workers may have parts of one GPU.
 };
+
+/// Which of its host's GPUs a worker gets.
+struct DeviceShare {
+  std::vector<int> devices;          ///< Their indices, from 0.
+  std::vector<std::string> names{};  ///< One for each of `devices`; empty where they are not known.
+  std::uint32_t workers = 1;         ///< How many workers use each of `devices`, this one with them.
+};
+
+/// GPUs that each worker asks for by `ScalingConfig::resources_per_worker`; 1 where that says nothing.
+[[nodiscard]] auto gpus_of(ScalingConfig const& scaling) noexcept -> double;
 
 /// Errors: `invalid_config` where there are too few devices for so many workers, with those that there are, and where
 ///         workers would share one that may not.
-[[nodiscard]] auto share_devices(DeviceClaim const& claim) -> DeviceShare;
+[[nodiscard]] auto share_devices(DeviceClaim const& claim, HostDevices const& host) -> DeviceShare;
 
-/// What each worker asks for as far as this process can tell by itself, before one has started: a launcher may have
-/// left other ranks of the host other GPUs to see. Without the devices.
+/// The claim as this process can guess it before workers start. If the launcher may give each rank other GPUs
+/// (CUDA_VISIBLE_DEVICES is set), it counts one worker only; `own_claim` is exact.
 [[nodiscard]] auto expected_claim(ScalingConfig const& scaling) -> DeviceClaim;
 
-/// What this worker asks for, among those of its host that see the same GPUs. Without the devices. A group operation.
+/// What this worker asks for, among those of its host that see the same GPUs. A group operation.
 [[nodiscard]] auto own_claim(ScalingConfig const& scaling, Collective& collective, Placement const& placement)
     -> DeviceClaim;
 
-/// A worker's device, and the names of all that it sees, as in `DeviceClaim`.
-struct NamedDevice {
-  Rank rank;
-  int device;
-  std::vector<std::string> const& names;
-};
-
-/// Errors: `invalid_config` for a device whose name is not of `ScalingConfig::accelerator_type`.
-void check_accelerator(ScalingConfig const& scaling, NamedDevice const& own);
+/// Checks each of a worker's GPUs; nothing where their names are not known.
+///
+/// Errors: `invalid_config` for a GPU whose name is not of `ScalingConfig::accelerator_type`.
+void check_accelerator(ScalingConfig const& scaling, Rank rank, DeviceShare const& own);
 
 }  // namespace raytrain::detail
 

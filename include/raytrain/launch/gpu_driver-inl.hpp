@@ -6,9 +6,11 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <optional>
 #include <string>
 
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/gpu_driver.hpp>
 
@@ -31,13 +33,14 @@ namespace raytrain {
 RAYTRAIN_INLINE auto GpuDriver::ask() -> GpuDriver {
   using detail::call_in;
   GpuDriver found;
+  if (auto const* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) found.visible = visible;
   auto* const driver = ::dlopen(detail::driver_library, RTLD_LAZY | RTLD_LOCAL);
   if (driver == nullptr) {
     auto const* const problem = ::dlerror();
-    found.problem = problem == nullptr ? "" : problem;
+    found.load_error = problem == nullptr ? "" : problem;
     return found;
   }
-  found.is_here = true;
+  found.is_loaded = true;
   call_in(driver, "cuDriverGetVersion", &found.cuda);
   found.status = call_in(driver, "cuInit", 0U);
   int count = 0;
@@ -55,11 +58,10 @@ RAYTRAIN_INLINE auto GpuDriver::ask() -> GpuDriver {
   return found;
 }
 
-RAYTRAIN_INLINE auto driver_problem(GpuDriver const& driver, GpuLibrary const& library,
-                                    std::optional<std::string> const& visible) -> std::optional<GpuProblem> {
+RAYTRAIN_INLINE auto driver_problem(GpuDriver const& driver, GpuLibrary const& library) -> std::optional<GpuProblem> {
   auto const wanted = cuda_version_text(library.cuda);
-  if (!driver.is_here) {
-    return GpuProblem{"NVIDIA's driver cannot be loaded: " + driver.problem,
+  if (!driver.is_loaded) {
+    return GpuProblem{"NVIDIA's driver cannot be loaded: " + driver.load_error,
                       fmt::format("install a driver{}, which brings libcuda.so.1; a container gets the host's, as by "
                                   "docker run --gpus all",
                                   library.cuda == 0 ? "" : " for CUDA " + wanted + " or newer")};
@@ -75,7 +77,7 @@ RAYTRAIN_INLINE auto driver_problem(GpuDriver const& driver, GpuLibrary const& l
                       "see what nvidia-smi and dmesg tell"};
   }
   if (!driver.gpus.empty()) return std::nullopt;
-  if (visible) {
+  if (auto const& visible = driver.visible) {
     auto const hides_all = visible->empty() || visible->starts_with('-');
     return GpuProblem{fmt::format("CUDA_VISIBLE_DEVICES is '{}', which {}", *visible,
                                   hides_all ? "hides all GPUs" : "leaves none of this host's GPUs to see"),
@@ -84,6 +86,11 @@ RAYTRAIN_INLINE auto driver_problem(GpuDriver const& driver, GpuLibrary const& l
   return GpuProblem{"NVIDIA's driver finds no GPU",
                     "see whether nvidia-smi lists one; a container gets GPUs by docker run --gpus all, a job of "
                     "Slurm's by --gpus"};
+}
+
+RAYTRAIN_INLINE void refuse_use_gpu(GpuProblem const& problem) {
+  throw Error{Errc::invalid_config, "ScalingConfig::use_gpu", "is set, and " + problem.happened,
+              problem.remedy + "; or leave use_gpu out to train on the CPU"};
 }
 
 RAYTRAIN_INLINE auto gpu_memory() -> std::optional<GpuMemory> {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-/// NVIDIA's driver and NCCL, where they are found while the program runs, so that it runs where they are not.
+/// NVIDIA's driver and NCCL, loaded at run time, so the program also runs without them.
 namespace raytrain {
 
 /// A GPU, as the driver tells of it.
@@ -25,16 +25,19 @@ struct GpuMemory {
 struct GpuDriver {
   static constexpr int no_gpu = 100;  ///< The status where CUDA_VISIBLE_DEVICES leaves none, or there is none.
 
-  bool is_here = false;     ///< Whether libcuda.so.1 can be loaded.
-  std::string problem{};    ///< Why it cannot.
-  int status = 0;           ///< What cuInit gives; 0: the driver runs.
-  int cuda = 0;             ///< The newest version of CUDA that it supports, as 12040 for 12.4.
-  std::vector<Gpu> gpus{};  ///< Those that CUDA_VISIBLE_DEVICES leaves to see, in their order.
+  bool is_loaded = false;                ///< Whether libcuda.so.1 can be loaded.
+  std::string load_error{};              ///< Why it cannot be loaded.
+  int status = 0;                        ///< What cuInit gives; 0: the driver runs.
+  int cuda = 0;                          ///< The newest version of CUDA that it supports, as 12040 for 12.4.
+  std::vector<Gpu> gpus{};               ///< Those that CUDA_VISIBLE_DEVICES leaves to see, in their order.
+  std::optional<std::string> visible{};  ///< CUDA_VISIBLE_DEVICES, where it is set.
 
-  /// Starts the driver in this process. Asked for anew at each call.
+  /// Starts the driver in this process by cuInit: children that it forks from then on cannot use CUDA. Asked for anew
+  /// at each call.
   [[nodiscard]] static auto ask() -> GpuDriver;
 
-  /// Whether programs for that version of CUDA run on it: of 11 and later, any of the same major version.
+  /// Whether programs for that version of CUDA run on it: of 11 and later, any of the same major version or an older
+  /// one.
   ///
   /// Source: "CUDA Compatibility", NVIDIA: minor version compatibility.
   [[nodiscard]] auto supports(int program) const noexcept -> bool {
@@ -56,10 +59,12 @@ struct GpuLibrary {
   int cuda = 0;      ///< The version that it is built with, as 12040; 0: not known.
 };
 
-/// What keeps a library that has CUDA from a GPU: the driver, or CUDA_VISIBLE_DEVICES, which is `visible`. None where
-/// nothing does.
-[[nodiscard]] auto driver_problem(GpuDriver const& driver, GpuLibrary const& library,
-                                  std::optional<std::string> const& visible) -> std::optional<GpuProblem>;
+/// What keeps a library that has CUDA from a GPU: the driver, or CUDA_VISIBLE_DEVICES. None where nothing does.
+[[nodiscard]] auto driver_problem(GpuDriver const& driver, GpuLibrary const& library) -> std::optional<GpuProblem>;
+
+/// Errors: always `invalid_config`, of `ScalingConfig::use_gpu`, with the problem, its remedy, and how to train
+/// without.
+[[noreturn]] void refuse_use_gpu(GpuProblem const& problem);
 
 /// None where the driver is not loaded, or the thread has no GPU.
 [[nodiscard]] auto gpu_memory() -> std::optional<GpuMemory>;

@@ -15,6 +15,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/detail/worker_cores.hpp>
+#include <raytrain/launch/device_share.hpp>
 #include <raytrain/launch/launcher.hpp>
 #include <raytrain/launch/process_end.hpp>
 #include <raytrain/launch/thread_launcher.hpp>
@@ -101,8 +102,7 @@ RAYTRAIN_INLINE void ThreadLauncher::leave_behind(std::vector<Rank> const&, std:
 RAYTRAIN_INLINE auto in_one_thread(ScalingConfig scaling) -> ScalingConfig {
   auto const workers = scaling.world_size().value;
   scaling.resources_per_worker.cpus = detail::WorkerCores{scaling, workers}.cpus() * static_cast<int>(workers);
-  auto& gpus = scaling.resources_per_worker.gpus;
-  if (scaling.use_gpu) gpus = (gpus > 0 ? gpus : 1) * workers;
+  if (scaling.use_gpu) scaling.resources_per_worker.gpus = detail::gpus_of(scaling) * workers;
   scaling.num_workers = 1;
   return scaling;
 }

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -33,7 +32,6 @@ RAYTRAIN_TORCH_INLINE auto read_gpu_facts() -> GpuFacts {
     std::error_code ignored;
     if (std::filesystem::exists(library, ignored)) facts.unlinked = library;
   }
-  if (auto const* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) facts.visible = visible;
   return facts;
 }
 
@@ -47,7 +45,7 @@ RAYTRAIN_TORCH_INLINE auto gpu_problem(GpuFacts const& facts) -> std::optional<G
                                   TORCH_VERSION_PATCH),
                       "link one that is built with CUDA, as that of Python's package torch: -Dtorch=python"};
   }
-  return driver_problem(facts.driver, {"LibTorch", facts.libtorch_cuda}, facts.visible);
+  return driver_problem(facts.driver, {"LibTorch", facts.libtorch_cuda});
 }
 
 RAYTRAIN_TORCH_INLINE auto out_of_gpu_memory(std::string attempted, std::string_view text,

@@ -13,9 +13,8 @@ namespace raytrain {
 
 /// What decides whether LibTorch finds a GPU.
 struct GpuFacts {
-  int libtorch_cuda = 0;                 ///< CUDA that LibTorch was built with, as 12040; 0: it has none here.
-  std::filesystem::path unlinked{};      ///< LibTorch's part with CUDA, which this program does not load.
-  std::optional<std::string> visible{};  ///< CUDA_VISIBLE_DEVICES.
+  int libtorch_cuda = 0;             ///< CUDA that LibTorch was built with, as 12040; 0: it has none here.
+  std::filesystem::path unlinked{};  ///< LibTorch's part with CUDA, which this program does not load.
   GpuDriver driver{};
 };
 

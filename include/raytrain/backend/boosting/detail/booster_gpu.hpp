@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <optional>
-#include <string>
 
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
@@ -15,13 +13,12 @@
 
 namespace raytrain::detail {
 
-/// The claim, to the GPUs that the driver tells of. Workers that boost together do not share one: XGBoost's exchange by
-/// NCCL, which takes each GPU once.
-[[nodiscard]] inline auto with_gpus_of(GpuDriver const& driver, DeviceClaim claim) -> DeviceClaim {
-  claim.may_share = false;
-  claim.devices = static_cast<int>(driver.gpus.size());
-  for (auto const& gpu : driver.gpus) claim.names.push_back(gpu.name);
-  return claim;
+/// The GPUs that the driver tells of. Workers that boost together do not share one: XGBoost's exchange by NCCL, which
+/// takes each GPU once.
+[[nodiscard]] inline auto boosters_gpus(GpuDriver const& driver) -> HostDevices {
+  HostDevices host{.count = static_cast<int>(driver.gpus.size()), .may_share = false};
+  for (auto const& gpu : driver.gpus) host.names.push_back(gpu.name);
+  return host;
 }
 
 /// Before any worker starts. `library`: the one that boosts.
@@ -32,22 +29,17 @@ inline void check_booster_gpus(ScalingConfig const& scaling, GpuLibrary const& l
   auto const claim = expected_claim(scaling);
   constexpr double rounding = 1e-9;  // of seven times 1.0 / 7
   if (claim.gpus > 1 + rounding) {
-    throw Error{Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
-                fmt::format("makes {} GPUs for one booster, which {} trains on one (on threads one booster trains, "
-                            "with what all workers ask for)",
-                            claim.gpus, library.name),
-                "use one worker with one GPU; for more of them give each worker a process, by Launch::processes or "
-                "ranks"};
+    throw Error{
+        Errc::invalid_config, "ScalingConfig::resources_per_worker.gpus",
+        fmt::format("asks for {:.4g} GPUs for one booster; {} uses one (on threads one booster trains, with what "
+                    "all workers ask for)",
+                    claim.gpus, library.name),
+        "use one worker with one GPU; for more of them give each worker a process, by Launch::processes or "
+        "ranks"};
   }
   auto const driver = GpuDriver::ask();
-  auto const* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  auto const problem =
-      driver_problem(driver, library, visible == nullptr ? std::nullopt : std::optional<std::string>{visible});
-  if (problem) {
-    throw Error{Errc::invalid_config, "ScalingConfig::use_gpu", "is set, and " + problem->happened,
-                problem->remedy + "; or leave use_gpu out to train on the CPU"};
-  }
-  (void)share_devices(with_gpus_of(driver, claim));
+  if (auto const problem = driver_problem(driver, library)) refuse_use_gpu(*problem);
+  (void)share_devices(claim, boosters_gpus(driver));
 }
 
 /// The GPU on which this worker boosts, by its number among those that CUDA_VISIBLE_DEVICES leaves to see; none without
@@ -58,10 +50,9 @@ inline void check_booster_gpus(ScalingConfig const& scaling, GpuLibrary const& l
     -> std::optional<int> {
   if (!scaling.use_gpu) return std::nullopt;
   auto const& placement = setup.link.placement();
-  auto const claim = with_gpus_of(GpuDriver::ask(), own_claim(scaling, *setup.collective, placement));
-  auto const gpu = share_devices(claim).devices.front();
-  check_accelerator(scaling, {placement.world_rank, gpu, claim.names});
-  return gpu;
+  auto const own = share_devices(own_claim(scaling, *setup.collective, placement), boosters_gpus(GpuDriver::ask()));
+  check_accelerator(scaling, placement.world_rank, own);
+  return own.devices.front();
 }
 
 }  // namespace raytrain::detail

@@ -13,6 +13,7 @@
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/launch/gpu_driver.hpp>
 
 namespace raytrain::detail {
 
@@ -56,10 +57,9 @@ inline void check_lightgbm_gpu(std::map<std::string, std::string> told) {
     LightGBMBooster const booster{rows, told};
   } catch (Error const& error) {
     if (error.code() != Errc::backend) throw;
-    throw Error{Errc::invalid_config, "ScalingConfig::use_gpu",
-                "is set, and LightGBM cannot train on GPU " + told.at("gpu_device_id") + ": " + error.happened(),
-                fmt::format("link one that is built with {}; or leave use_gpu out to train on the CPU",
-                            is_cuda ? "-DUSE_CUDA=1" : "-DUSE_GPU=1, and install OpenCL for the GPU")};
+    refuse_use_gpu({"LightGBM cannot train on GPU " + told.at("gpu_device_id") + ": " + error.happened(),
+                    fmt::format("link one that is built with {}",
+                                is_cuda ? "-DUSE_CUDA=1" : "-DUSE_GPU=1, and install OpenCL for the GPU")});
   }
 }
 

@@ -84,11 +84,9 @@ RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
                 "leave one of them out"};
   }
   if (count == 0) {
-    auto const problem = gpu_problem(read_gpu_facts())
-                             .value_or(GpuProblem{"the driver has GPUs, and LibTorch finds none",
-                                                  "see what python3 -c 'import torch; torch.cuda.init()' says"});
-    throw Error{Errc::invalid_config, attempted, "is set, and " + problem.happened,
-                problem.remedy + "; or leave use_gpu out to train on the CPU"};
+    refuse_use_gpu(gpu_problem(read_gpu_facts())
+                       .value_or(GpuProblem{"the driver has GPUs, and LibTorch finds none",
+                                            "see what python3 -c 'import torch; torch.cuda.init()' says"}));
   }
   if (type != at::kCPU && !RunsBackwardsHere<c10::AutogradState>) {
     throw Error{
@@ -98,10 +96,7 @@ RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
                     TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR),
         "use LibTorch 2.0 or newer"};
   }
-  auto claim = expected_claim(scaling);
-  claim.devices = count;
-  claim.names = Devices::names();
-  (void)share_devices(claim);
+  (void)share_devices(expected_claim(scaling), {.count = count, .names = Devices::names()});
 }
 
 RAYTRAIN_TORCH_INLINE auto WorkerDevice::make_arrays(Options const& options) -> std::unique_ptr<DeviceArrays> {
@@ -166,11 +161,8 @@ RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(Options const& options) : colle
 RAYTRAIN_TORCH_INLINE void WorkerDevice::choose(ScalingConfig const& scaling, Placement const& placement) {
   auto const [type, count] = Devices::here();
   type_ = type;
-  auto claim = own_claim(scaling, collective_, placement);
-  claim.devices = count;
-  claim.names = Devices::names();
-  share_ = share_devices(claim);
-  if (type_ != at::kCPU) check_accelerator(scaling, {placement.world_rank, share_.devices.front(), claim.names});
+  share_ = share_devices(own_claim(scaling, collective_, placement), {.count = count, .names = Devices::names()});
+  if (type_ != at::kCPU) check_accelerator(scaling, placement.world_rank, share_);
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::~WorkerDevice() {

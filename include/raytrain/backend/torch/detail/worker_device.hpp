@@ -33,8 +33,9 @@ struct Devices {
   static void pretend(int count);  ///< For tests; 0 ends it.
 };
 
-/// Before any worker starts. Errors: `invalid_config` where there is no GPU, with the reason, or are fewer than the
-/// workers ask for that are known to divide them: threads, and processes of this host that see the same GPUs.
+/// Before any worker starts.
+///
+/// Errors: `invalid_config` if there is no GPU (says why), or fewer than the workers known to use this host ask for.
 void check_devices(ScalingConfig const& scaling);
 
 /// Where a worker trains: on the CPU, or on GPUs. As long as it lives its GPU is the thread's current device, backwards
