@@ -93,7 +93,8 @@ class XGBoostTraining {
   }
 
   /// Of what bins follow from: their number, and the rows, as they are divided among workers, by `Dataset::digest`.
-  /// Empty where values are needed, as for a checkpoint's trees that split between other bins. A group operation.
+  /// Empty where values are needed: for a checkpoint's trees that split between other bins, and with a GPU, on which
+  /// XGBoost makes the bins from the values. A group operation.
   [[nodiscard]] auto digest_of_bins() const -> std::string {
     if (!params_.needs_bins_only() || ctx_.gpu() || ctx_.begins_from_other_run()) return "";
     auto const rows = ctx_.all_gather(ctx_.dataset_shard("train").part().digest());

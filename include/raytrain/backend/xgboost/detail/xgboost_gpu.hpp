@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <xgboost/c_api.h>
 
-#include <charconv>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -15,6 +15,8 @@
 #include <raytrain/backend/xgboost/xgboost_params.hpp>
 #include <raytrain/config/scaling_config.hpp>
 #include <raytrain/core/error.hpp>
+#include <raytrain/launch/gpu_driver.hpp>
+#include <raytrain/message/json.hpp>
 
 namespace raytrain::detail {
 
@@ -26,22 +28,21 @@ struct XGBoostBuild {
   int cuda = 0;  ///< As 12080; 0: not known.
 
   /// `info`: the text of XGBuildInfo, as {"CUDA_VERSION":[12,8],"USE_CUDA":true}.
+  ///
+  /// Errors: `invalid_data` for a text that is no JSON.
   [[nodiscard]] static auto of(int major, int minor, std::string_view info) -> XGBoostBuild {
     XGBoostBuild build{major, minor};
-    std::string packed;
-    for (auto const letter : info) {
-      if (letter != ' ' && letter != '\n') packed += letter;
+    auto const json = parse_json(info, "XGBuildInfo");
+    auto const* const fields = json.get_if<JsonObject>();
+    if (fields == nullptr) return build;
+    for (auto const& [name, value] : *fields) {
+      if (auto const* const is = value.get_if<bool>(); is != nullptr && name == "USE_CUDA") build.has_cuda = *is;
+      auto const* const version = value.get_if<JsonArray>();
+      if (version == nullptr || version->size() < 2 || name != "CUDA_VERSION") continue;
+      auto const* const of_major = version->front().get_if<std::int64_t>();
+      auto const* const of_minor = (*version)[1].get_if<std::int64_t>();
+      if (of_major != nullptr && of_minor != nullptr) build.cuda = static_cast<int>(*of_major * 1000 + *of_minor * 10);
     }
-    build.has_cuda = packed.find(R"("USE_CUDA":true)") != std::string::npos;
-    constexpr std::string_view field = R"("CUDA_VERSION":[)";
-    auto const at = packed.find(field);
-    if (!build.has_cuda || at == std::string::npos) return build;
-    auto const* const end = packed.data() + packed.size();
-    int cuda_major = 0;
-    int cuda_minor = 0;
-    auto const [comma, ignored] = std::from_chars(packed.data() + at + field.size(), end, cuda_major);
-    if (comma != end) std::from_chars(comma + 1, end, cuda_minor);
-    build.cuda = cuda_major * 1000 + cuda_minor * 10;
     return build;
   }
 
@@ -62,9 +63,8 @@ struct XGBoostBuild {
   /// Errors: `invalid_config` for an XGBoost without CUDA; as `check_booster_gpus`.
   void check_gpus(ScalingConfig const& scaling) const {
     if (!has_cuda) {
-      throw Error{Errc::invalid_config, "ScalingConfig::use_gpu", "is set, and " + name() + " is built without CUDA",
-                  "link one that is built with -DUSE_CUDA=ON, as that of Python's package xgboost; or leave use_gpu "
-                  "out to train on the CPU"};
+      refuse_use_gpu({name() + " is built without CUDA",
+                      "link one that is built with -DUSE_CUDA=ON, as that of Python's package xgboost"});
     }
     check_booster_gpus(scaling, {name(), cuda});
   }
