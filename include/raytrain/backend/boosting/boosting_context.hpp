@@ -56,7 +56,8 @@ class BoostingContext : public TrainContext {
   [[nodiscard]] auto threads() const noexcept -> int { return cpus(); }
 
   /// On which this worker's boosters train, as CUDA numbers those that CUDA_VISIBLE_DEVICES leaves to see; none without
-  /// `ScalingConfig::use_gpu`.
+  /// `ScalingConfig::use_gpu`. LightGBM with `device_type = gpu` takes it for a number of OpenCL's, which may be
+  /// another GPU: nothing checks that the two agree.
   [[nodiscard]] auto gpu() const noexcept -> std::optional<int> { return gpu_; }
 
   /// Whether the run is to stop, the same on all workers. A group operation.

@@ -15,7 +15,7 @@ namespace raytrain::detail {
 
 /// Calls LibTorch. What it throws becomes an `Error` with the first line of its message, without the stack.
 ///
-/// Errors: `backend`; as `out_of_gpu_memory`, instead of with `remedy`.
+/// Errors: `backend`; or the error of `out_of_gpu_memory`, whose remedy replaces `remedy`.
 template <class F>
 auto torch_call(std::string_view attempted, F&& function, std::string remedy = {}) -> decltype(auto) {
   try {
