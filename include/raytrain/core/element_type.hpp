@@ -118,11 +118,12 @@ void with_element_type(ElementType type, Work const& work) {
 }
 
 namespace detail {
-/// None where the array would be gone before the call.
+/// No type for a temporary that holds its numbers itself, which would be gone before they are used.
 template <class R>
 using ArrayIterator = decltype(std::ranges::begin(std::declval<R>()));
 }  // namespace detail
 
+/// The type of an array's numbers.
 template <class R>
 using ArrayElement = std::iter_value_t<detail::ArrayIterator<R>>;
 

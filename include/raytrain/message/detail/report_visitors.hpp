@@ -132,8 +132,9 @@ class MetricsReader : public ReportVisitor<MetricsReader> {
       auto const* const found = std::get_if<double>(&metric);
       if (found == nullptr && integer == nullptr) refuse(name, "a number");
       value = found != nullptr ? static_cast<T>(*found) : static_cast<T>(*integer);
-      auto const is_finite = [](auto number) { return number - number == 0; };
-      if (found != nullptr && is_finite(*found) && !is_finite(value)) refuse(name, "a number that its type can hold");
+      constexpr auto infinity = std::numeric_limits<T>::infinity();
+      auto const is_infinite = value == infinity || value == -infinity;
+      if (found != nullptr && is_infinite && *found != value) refuse(name, "a number that its type can hold");
     }
   }
 

@@ -159,9 +159,10 @@ requires(has_known_members<T>()) auto apply_to_members(T const& value, F const& 
 template <class T>
 auto config_text(T const& value) -> std::string;
 
-/// "{true, 0.1}".
+/// "'text'".
 [[nodiscard]] auto quoted_text(std::string_view text) -> std::string;
 
+/// "{true, 0.1}".
 [[nodiscard]] auto joined_texts(std::vector<std::string> const& texts) -> std::string;
 /// Of parts whose order is each process's own.
 [[nodiscard]] auto joined_sorted_texts(std::vector<std::string> texts) -> std::string;
