@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -241,6 +242,7 @@ TEST_CASE("blocks are skipped where a thread makes them, and where it has not be
 TEST_CASE("blocks are made ahead of none that was taken, and not for none ahead") {
   check_contains(thrown_error([] { std::ignore = numbered_blocks(3).prefetch(0); }),
                  "invalid_call: DatasetBlocks::prefetch: 0 blocks ahead; write 2");
+  check_contains(thrown_error([] { std::ignore = numbered_blocks(3).prefetch(1025); }), "number from 1 to 1024");
   auto begun = numbered_blocks(3);
   CHECK(begun.next());
   auto ahead = begun.prefetch();
@@ -255,6 +257,41 @@ TEST_CASE("a shard of blocks has a source of its own, and is taken from blocks t
   check_contains(thrown_error([&] { (void)numbers_in(shard); }), "some of the blocks were taken already");
   check_contains(thrown_error([&] { (void)blocks.shard(Rank{2}, WorldSize{2}); }),
                  "DatasetBlocks::shard: rank 2 is none of 2 workers");
+}
+
+TEST_CASE("blocks of a range that another one takes are not taken beside it") {
+  auto const as_it_is = [](Dataset const& block) { return block; };
+  std::vector<std::pair<std::string, std::function<DatasetBlocks(DatasetBlocks const& blocks)>>> const ways{
+      {"map", [&](auto const& blocks) { return blocks.map("as it is", as_it_is); }},
+      {"shard", [](auto const& blocks) { return blocks.shard(Rank{0}, WorldSize{2}); }},
+      {"prefetch", [](auto const& blocks) { return blocks.prefetch(); }},
+      {"map", [&](auto const& blocks) { return blocks.map("as it is", as_it_is).prefetch(); }}};
+  for (auto const& [name, derive] : ways) {
+    CAPTURE(name);
+    auto blocks = numbered_blocks(5);
+    auto of_these = derive(blocks);
+    REQUIRE(of_these.next());
+    auto const text =
+        "invalid_call: DatasetBlocks::next: the blocks are taken by a range that was made of these by "
+        "DatasetBlocks::" +
+        name + "; take them from one range alone";
+    check_contains(thrown_error([&] { std::ignore = blocks.next(); }), text);
+    check_contains(thrown_error([&] { std::ignore = blocks.skip(); }), text);
+    CHECK(blocks.position().blocks == 0);
+    CHECK_NOTHROW(blocks.check_is_unchanged());
+    CHECK(of_these.next());
+  }
+}
+
+TEST_CASE("a range at its end lets go of what its blocks come from") {
+  auto held = std::make_shared<int>();
+  std::weak_ptr<int> const watched = held;
+  DatasetBlocks::Next const none = [held = std::move(held)]() -> std::optional<Dataset> { return std::nullopt; };
+  auto ranges =
+      std::vector{DatasetBlocks{"none", none}.shard(Rank{0}, WorldSize{2}), DatasetBlocks{"none", none}.prefetch()};
+  CHECK(watched.use_count() == 3);
+  for (auto& range : ranges) CHECK_FALSE(range.next());
+  CHECK(watched.use_count() == 1);
 }
 
 TEST_CASE("a range that has failed lets go of what its blocks come from") {

@@ -113,7 +113,7 @@ TEST_CASE("several threads read the blocks of a large CSV file that take turns a
     for (std::uint64_t block = 0;; ++block) {
       CAPTURE(block);
       auto const rows = whole.next(size);
-      if (block < turns.first || (block - turns.first) % turns.stride != 0) {
+      if (!turns.takes(block)) {
         REQUIRE(by_one.skip(size) == rows.has_value());
         REQUIRE(by_three.skip(size) == rows.has_value());
       } else {
@@ -134,24 +134,30 @@ TEST_CASE("several threads read the blocks of a large CSV file that take turns a
 TEST_CASE("fields of CSV blocks that are skipped are not looked at, and their worker is told what is wrong there") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "a.csv";
-  for (auto const rows : {std::size_t{2'000}, std::size_t{1'000'000}}) {  // by one thread, and by several
-    CAPTURE(rows);
-    auto const wrong = rows / 2 + 150;
-    std::string text = "x,y\n";
-    for (std::size_t row = 0; row < rows; ++row) text += row == wrong ? "none,1\n" : fmt::format("{},1\n", row);
-    write_text(path, text);
-    auto const rows_of = [&](std::uint32_t rank) {
-      std::size_t count = 0;
-      for (auto const& block : csv_blocks(path, {}, 100).shard(Rank{rank}, WorldSize{2})) count += block.rows();
-      return count;
-    };
-    CHECK(rows_of(0) == rows / 2);
-    check_contains(thrown_error([&] { (void)rows_of(1); }),
-                   fmt::format("line {}, column 'x': 'none' is not a number", wrong + 2));
-    auto behind = csv_blocks(path, {}, 100);
-    behind.begin_at({0, wrong / 100 + 1, behind.source()});
-    CHECK(behind.next()->column("x").as<float>()[0] == static_cast<float>(wrong / 100 * 100 + 100));
-  }
+  struct Wrong {
+    std::string line;
+    std::string problem;
+  };
+  for (auto const& [line, problem] : {Wrong{"none,1\n", "line {}, column 'x': 'none' is not a number"},
+                                      Wrong{"1,1,1\n", "line {} has 3 fields, and there are 2 columns"}})
+    for (auto const rows : {std::size_t{2'000}, std::size_t{1'000'000}}) {  // by one thread, and by several
+      CAPTURE(problem);
+      CAPTURE(rows);
+      auto const wrong = rows / 2 + 150;
+      std::string text = "x,y\n";
+      for (std::size_t row = 0; row < rows; ++row) text += row == wrong ? line : fmt::format("{},1\n", row);
+      write_text(path, text);
+      auto const rows_of = [&](std::uint32_t rank) {
+        std::size_t count = 0;
+        for (auto const& block : csv_blocks(path, {}, 100).shard(Rank{rank}, WorldSize{2})) count += block.rows();
+        return count;
+      };
+      CHECK(rows_of(0) == rows / 2);
+      check_contains(thrown_error([&] { (void)rows_of(1); }), fmt::format(fmt::runtime(problem), wrong + 2));
+      auto behind = csv_blocks(path, {}, 100);
+      behind.begin_at({0, wrong / 100 + 1, behind.source()});
+      CHECK(behind.next()->column("x").as<float>()[0] == static_cast<float>(wrong / 100 * 100 + 100));
+    }
 }
 
 TEST_CASE("a quote that does not close is found by each worker, whose block it is in or not") {
@@ -171,16 +177,40 @@ TEST_CASE("a quote that does not close is found by each worker, whose block it i
   }
 }
 
-TEST_CASE("CSV rows that a shard skips are not taken from the range beside it") {
+TEST_CASE("the first block of a CSV file decides the types of columns, whichever blocks are taken") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "a.csv";
-  write_text(path, "x\n0\n1\n2\n");
-  auto blocks = csv_blocks(path, {}, 1);
-  auto shard = blocks.shard(Rank{0}, WorldSize{2});
-  REQUIRE(shard.next());
-  check_contains(thrown_error([&] { (void)blocks.next(); }),
-                 "a.csv': rows are taken that a shard of them, or a position, skips; take blocks from a range or from "
-                 "one shard of it, not from both");
+  write_text(path, "a,b\n1,\n2,\n3,y\n4,\n");
+  auto const text = "line 4, column 'b': 'y' is not a number";
+  auto const take_all = [&](WorldSize workers, Rank rank, std::uint64_t behind) {
+    auto blocks = csv_blocks(path, {}, 1).shard(rank, workers);
+    blocks.begin_at({0, behind, csv_blocks(path, {}, 1).source()});
+    while (auto const block = blocks.next()) CHECK(block->column("b").type() == ElementType::float32);
+  };
+  check_contains(thrown_error([&] { take_all(WorldSize{1}, Rank{0}, 0); }), text);
+  check_contains(thrown_error([&] { take_all(WorldSize{2}, Rank{0}, 0); }), text);
+  check_contains(thrown_error([&] { take_all(WorldSize{1}, Rank{0}, 2); }), text);
+  CHECK_NOTHROW(take_all(WorldSize{2}, Rank{1}, 0));
+  CHECK_NOTHROW(take_all(WorldSize{1}, Rank{0}, 3));
+}
+
+TEST_CASE("blocks that are made ahead are sharded again, and begin anywhere") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "a.csv";
+  write_text(path, "a\n0\n1\n2\n3\n4\n5\n6\n7\n8\n9\n");
+  auto const numbers = [&](bool ahead, std::uint64_t behind) {
+    auto blocks = csv_blocks(path, {}, 1).shard(Rank{0}, WorldSize{2});
+    if (ahead) blocks = blocks.prefetch(1);
+    blocks = blocks.shard(Rank{0}, WorldSize{2});
+    blocks.begin_at({0, behind, csv_blocks(path, {}, 1).source()});
+    std::vector<float> values;
+    while (auto const block = blocks.next()) values.push_back(block->column("a").as<float>()[0]);
+    return values;
+  };
+  for (std::uint64_t behind = 0; behind < 10; ++behind) {
+    CAPTURE(behind);
+    CHECK(numbers(true, behind) == numbers(false, behind));
+  }
 }
 
 }  // namespace

@@ -69,8 +69,7 @@ struct ArrowFormat {
 ///
 /// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, and `invalid_call` for
 ///         0 rows. When a block is read, the others of `read_arrow`, `not_found` for a file that was removed, and `io`
-///         for one that was changed; where it is skipped, no column is made of its
-///         values, which may be of a wrong type.
+///         for one that was changed. A block that is skipped may have values of a wrong type; all else is found.
 [[nodiscard]] inline auto arrow_blocks(DataPaths const& paths, ArrowOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks {
   auto format = detail::options_text("Arrow", options);

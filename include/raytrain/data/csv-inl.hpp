@@ -112,14 +112,16 @@ RAYTRAIN_INLINE void CsvTable::end_line(std::uint64_t line) {
     begin(names);
     for (auto const& text : first_line_) add(text, line);
   }
-  if (next_ != slots_.size()) {
+  if (is_kept_ && next_ != slots_.size()) {
     refuse(fmt::format("line {} has {} fields, and there are {} columns", line, next_, slots_.size()),
            "look for a delimiter that is missing, or choose another CsvOptions::delimiter");
   }
   next_ = 0;
   if (is_kept_) ++rows_;
   --rows_left_;
-  if (++row_ == end_of_block_) begin_row(row_);
+  if (++row_ < end_of_block_) return;
+  for (auto& column : columns_) column.decide();  // of the first block, whichever of the others are taken
+  begin_row(row_);
 }
 
 RAYTRAIN_INLINE void CsvTable::begin_row(std::uint64_t row) {
@@ -403,16 +405,12 @@ RAYTRAIN_INLINE auto csv_blocks(DataPaths const& paths, CsvOptions options, std:
     if (begins) file.emplace(path, kept, threads, detail::RowTurns{rows, turns.behind(blocks)});
     return *file;
   };
-  auto const next = [reading, rows, file_of](std::filesystem::path const& path, bool begins) {
-    auto block = file_of(path, begins).next(rows);
-    reading->blocks += block ? 1 : 0;
-    return block;
-  };
-  auto const skip = [reading, rows, file_of](std::filesystem::path const& path, bool begins) {
-    auto const is_block = file_of(path, begins).skip(rows);
+  auto const counted = [reading](auto is_block) {
     reading->blocks += is_block ? 1 : 0;
     return is_block;
   };
+  auto const next = [=](auto const& path, bool begins) { return counted(file_of(path, begins).next(rows)); };
+  auto const skip = [=](auto const& path, bool begins) { return counted(file_of(path, begins).skip(rows)); };
   auto const expect = [reading](BlockTurns const& turns) { reading->turns = turns; };
   return detail::file_blocks(paths, {.function = "csv_blocks",
                                      .format = std::move(format),

@@ -63,6 +63,9 @@ class CsvColumn {
   /// False when the text is no such number, or boolean.
   [[nodiscard]] auto add(std::string_view field) -> bool;
 
+  /// Without a type and a field so far, it is float32.
+  void decide() noexcept { column_.decide(); }
+
   /// The rows that came since the last time.
   [[nodiscard]] auto take() -> Column { return column_.take(); }
 
@@ -82,7 +85,7 @@ class RowTurns {
 
   [[nodiscard]] auto keeps(std::uint64_t row) const noexcept -> bool {
     auto const block = row / block_rows_;
-    return block == 0 || (block >= turns_.first && (block - turns_.first) % turns_.stride == 0);
+    return block == 0 || turns_.takes(block);
   }
 
   /// The first row of the next block.
@@ -245,15 +248,15 @@ class CsvFile {
 ///
 /// In each file the first block decides the type of a column; where all of its fields are missing there, it is float32.
 /// Name such columns in `CsvOptions::types`: a text that comes later is refused. Each block of texts has categories of
-/// its own, so that codes of two blocks do not compare.
+/// its own, so that codes of two blocks do not compare, and may be others with another number of workers.
 ///
 /// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for one, `invalid_config` as above,
 ///         and `invalid_call` for 0 rows. When a block is read, the others of `read_csv`, `not_found` for a column that
 ///         is not there or a file that was removed, and `io` for a file that was changed. Files with other columns are
-///         not refused here. In blocks that a shard or a position skips a quote is found that does not
-///         close, but fields are not looked at; `invalid_call` for who takes these blocks beside the shard.
-/// Cost: blocks that a shard or a position skips are read and their rows counted, but not parsed, beside a file's first
-///       one and those that `DatasetBlocks::skip` is called for.
+///         not refused here. In blocks that a shard or a position skips a quote that does not close is
+///         found, and nothing else, beside a file's first block.
+/// Cost: of blocks that a shard or a position skips the rows are counted. They are parsed only in a file's first block,
+///       and where the program calls `DatasetBlocks::skip` itself.
 [[nodiscard]] auto csv_blocks(DataPaths const& paths, CsvOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks;
 

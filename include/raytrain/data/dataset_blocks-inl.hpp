@@ -68,22 +68,19 @@ RAYTRAIN_INLINE auto DatasetBlocks::map(std::string const& name,
                                         std::function<Dataset(Dataset const& block)> function) const -> DatasetBlocks {
   detail::check_source_text(name, "DatasetBlocks::map", "the function's name");
   auto const changed = "; " + json_string(name);
+  auto const blocks = std::make_shared<DatasetBlocks>(*this);
   return {source_ + changed,
-          State{.next = [blocks = *this, function = std::move(function)]() mutable -> std::optional<Dataset> {
-                  auto const block = blocks.next();
+          State{.next = [blocks, function = std::move(function)]() -> std::optional<Dataset> {
+                  auto const block = blocks->next();
                   if (!block) return std::nullopt;
                   return function(*block);
                 },
-                .skip = [blocks = *this]() mutable { return blocks.skip(); },
+                .skip = [blocks] { return blocks->skip(); },
                 .check = state_->check,
                 .origin = state_->origin + changed,
                 .turns = state_->turns,
-                .before_first =
-                    [blocks = *this](BlockTurns const& turns) mutable {
-                      blocks.check_is_fresh("DatasetBlocks::map");
-                      blocks.note_begin(turns);
-                    },
-                .pass_over = [blocks = *this](std::uint64_t count) mutable { blocks.pass_over(count); }}};
+                .before_first = [blocks](BlockTurns const& turns) { blocks->take_over("DatasetBlocks::map", turns); },
+                .pass_over = [blocks](std::uint64_t count) { blocks->pass_over(count); }}};
 }
 
 RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const -> DatasetBlocks {
@@ -95,40 +92,35 @@ RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const ->
   auto const others_before = std::make_shared<std::uint32_t>(rank.value);
   auto const stride = state_->turns.stride;
   auto const of_round = stride * workers.value;
-  auto const is_at_own = [others_before, workers](DatasetBlocks& blocks) {
+  auto const blocks = std::make_shared<DatasetBlocks>(*this);
+  auto const is_at_own = [blocks, others_before, workers] {
     for (auto left = std::exchange(*others_before, workers.value - 1); left > 0; --left) {
-      if (!blocks.skip()) return false;
+      if (!blocks->skip()) return false;
     }
     return true;
   };
-  return {fmt::format("{}; blocks of rank {} of {}", source_, rank.value, workers.value),
-          State{.next = [blocks = *this, is_at_own]() mutable -> std::optional<Dataset> {
-                  if (!is_at_own(blocks)) return std::nullopt;
-                  return blocks.next();
-                },
-                .skip = [blocks = *this, is_at_own]() mutable { return is_at_own(blocks) && blocks.skip(); },
-                .check = state_->check,
-                .origin = state_->origin,
-                .turns = {state_->turns.first + stride * rank.value, of_round},
-                .before_first =
-                    [blocks = *this](BlockTurns const& turns) mutable {
-                      blocks.check_is_fresh("DatasetBlocks::shard");
-                      blocks.note_begin(turns);
-                    },
-                .pass_over =
-                    [blocks = *this, others_before, workers, of_round,
-                     until_own = stride * (rank.value + 1)](std::uint64_t count) mutable {
-                      if (count < of_round) return blocks.pass_over(count);
-                      // Up to its own block of the last round, behind which others may have had none.
-                      *others_before = workers.value - 1;
-                      blocks.pass_over(count - of_round + until_own);
-                    }}};
+  return {
+      fmt::format("{}; blocks of rank {} of {}", source_, rank.value, workers.value),
+      State{.next = [blocks, is_at_own] { return is_at_own() ? blocks->next() : std::nullopt; },
+            .skip = [blocks, is_at_own] { return is_at_own() && blocks->skip(); },
+            .check = state_->check,
+            .origin = state_->origin,
+            .turns = {state_->turns.first + stride * rank.value, of_round},
+            .before_first = [blocks](BlockTurns const& turns) { blocks->take_over("DatasetBlocks::shard", turns); },
+            .pass_over =
+                [blocks, others_before, workers, of_round, until_own = stride * (rank.value + 1)](std::uint64_t count) {
+                  if (count < of_round) return blocks->pass_over(count);
+                  // Up to its own block of the last round, behind which others may have had none.
+                  *others_before = workers.value - 1;
+                  blocks->pass_over(count - of_round + until_own);
+                }}};
 }
 
 RAYTRAIN_INLINE auto DatasetBlocks::prefetch(int blocks) const -> DatasetBlocks {
-  if (blocks < 1) {
+  constexpr int most = 1024;
+  if (blocks < 1 || blocks > most) {
     throw Error{Errc::invalid_call, "DatasetBlocks::prefetch", fmt::format("{} blocks ahead", blocks),
-                "write 2, or any other number from 1 on"};
+                fmt::format("write 2, or any other number from 1 to {}", most)};
   }
   struct Ahead {
     explicit Ahead(DatasetBlocks const& from) : blocks{from} {}
@@ -152,12 +144,30 @@ RAYTRAIN_INLINE auto DatasetBlocks::prefetch(int blocks) const -> DatasetBlocks 
                          .origin = state_->origin,
                          .turns = state_->turns,
                          .before_first =
-                             [ahead, own = state_->turns](BlockTurns const& turns) {
-                               ahead->blocks.check_is_fresh("DatasetBlocks::prefetch");
-                               // The thread takes also what is skipped behind it.
-                               ahead->blocks.note_begin(turns.stride == own.stride ? turns : own);
+                             [ahead, stride = state_->turns.stride](BlockTurns const& turns) {
+                               // The thread takes also what a shard of this range skips.
+                               auto const taken = turns.stride == stride ? turns : BlockTurns{};
+                               ahead->blocks.take_over("DatasetBlocks::prefetch", taken);
                              },
                          .pass_over = [ahead](std::uint64_t count) { ahead->blocks.pass_over(count); }}};
+}
+
+RAYTRAIN_INLINE void DatasetBlocks::take_over(std::string const& attempted, BlockTurns const& turns) {
+  check_is_fresh(attempted);
+  auto own = std::make_shared<State>(std::move(*state_));
+  auto const refuse = [attempted]() -> std::optional<Dataset> {
+    throw Error{Errc::invalid_call, "DatasetBlocks::next",
+                "the blocks are taken by a range that was made of these by " + attempted,
+                "take them from one range alone"};
+  };
+  *state_ = State{.next = refuse,
+                  .check = own->check,
+                  .origin = own->origin,
+                  .turns = own->turns,
+                  .is_begun = true,
+                  .position = own->position};
+  state_ = std::move(own);
+  note_begin(turns);
 }
 
 RAYTRAIN_INLINE void DatasetBlocks::note_begin(BlockTurns const& turns) {
@@ -187,10 +197,7 @@ auto DatasetBlocks::keeping_failure(Work const& work) {
     return work();
   } catch (...) {
     state_->failure = std::current_exception();
-    state_->next = nullptr;  // with the files and rows that these hold
-    state_->skip = nullptr;
-    state_->before_first = nullptr;
-    state_->pass_over = nullptr;
+    release();
     throw;
   }
 }
@@ -229,12 +236,15 @@ RAYTRAIN_INLINE auto DatasetBlocks::skip() -> bool {
   });
 }
 
+RAYTRAIN_INLINE void DatasetBlocks::release() {
+  state_->next = nullptr;
+  state_->skip = nullptr;
+  state_->before_first = nullptr;
+  state_->pass_over = nullptr;
+}
+
 RAYTRAIN_INLINE void DatasetBlocks::note_end_or_block(bool is_block) {
-  if (!is_block) {
-    state_->next = nullptr;
-    state_->skip = nullptr;
-    return;
-  }
+  if (!is_block) return release();
   state_->position.blocks += state_->turns.stride;
   state_->position.source = state_->origin;
 }

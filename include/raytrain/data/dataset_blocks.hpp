@@ -17,13 +17,17 @@
 
 namespace raytrain {
 
-/// Which blocks of a range are taken, by their numbers from 0 on: the first one, and each that comes a multiple of the
-/// stride later. All others are skipped.
+/// Which blocks of a range are taken, by their numbers from 0 on: `first`, and then every `stride`-th. The others are
+/// skipped.
 struct BlockTurns {
   std::uint64_t first = 0;
   std::uint64_t stride = 1;  ///< From 1.
 
-  /// The same where this many blocks are left out of the numbers, at their beginning.
+  [[nodiscard]] auto takes(std::uint64_t block) const noexcept -> bool {
+    return block >= first && (block - first) % stride == 0;
+  }
+
+  /// The same turns by numbers that begin with 0 at the block that has now this number.
   [[nodiscard]] auto behind(std::uint64_t blocks) const noexcept -> BlockTurns {
     if (first >= blocks) return {first - blocks, stride};
     return {(stride - (blocks - first) % stride) % stride, stride};
@@ -35,8 +39,8 @@ struct BlockTurns {
 ///
 ///     for (raytrain::Dataset const& block : raytrain::csv_blocks("clicks/*.csv")) ...
 ///
-/// It is gone through once, and copies share their place. Take blocks from a range or from one `map` of it, not from
-/// both: a `map` whose range was begun throws `invalid_call`.
+/// It is gone through once, and copies share their place. Take blocks from a range or from one `map`, `shard` or
+/// `prefetch` of it, not from both: the other one throws `invalid_call`.
 /// Threads: one at a time.
 class DatasetBlocks {
  public:
@@ -47,7 +51,8 @@ class DatasetBlocks {
   /// `Next`. They are called one after the other, in any order.
   using Skip = std::function<bool()>;
 
-  /// Called before the first block is taken or skipped, for who makes blocks ahead.
+  /// Called once, before the first block is taken or skipped, with those that are going to be taken, so that who makes
+  /// blocks ahead leaves out the others. Also of these the program may skip some.
   using Expect = std::function<void(BlockTurns const& turns)>;
 
   /// What may be said besides of blocks that a function makes.
@@ -80,18 +85,19 @@ class DatasetBlocks {
   [[nodiscard]] auto map(std::string const& name, std::function<Dataset(Dataset const& block)> function) const
       -> DatasetBlocks;
 
-  /// A worker's blocks where they take turns: its number's, and each that comes so many blocks later as there are
-  /// workers. The others it skips.
+  /// A worker's blocks where workers take turns: every `workers`-th, beginning with block `rank`. The others are
+  /// skipped.
   ///
   /// Errors: `invalid_call` for a rank that is not below the number of workers.
   [[nodiscard]] auto shard(Rank rank, WorldSize workers) const -> DatasetBlocks;
 
-  /// The same blocks, of which a thread makes so many ahead of the one that is taken, while the program works with
-  /// that. Call it last, behind `map` and `shard`: their functions are called in that thread, and what is skipped
-  /// behind it was made for nothing. So many blocks more are in memory.
+  /// The same blocks, made by a thread, up to `blocks` ahead of the one that the program works with. Call it last,
+  /// after `map` and `shard`, whose functions run in that thread then. So many more blocks are in memory.
   ///
   /// Cancel: the thread ends with the range, which waits for the block that is being made right then.
-  /// Errors: `invalid_call` for a number below 1; `std::system_error` with the first block where there is no thread.
+  /// Errors: `invalid_call` for a number that is not from 1 to 1024; `std::system_error` from the first `next` where
+  /// the
+  ///         system has no thread.
   [[nodiscard]] auto prefetch(int blocks = 2) const -> DatasetBlocks;
 
   /// Behind the block that was taken last, in the epoch at which `begin_at` has begun, or in epoch 0. Behind the last
@@ -179,11 +185,18 @@ class DatasetBlocks {
   /// Before a block is taken or passed over. `turns`: of the blocks without the shards.
   void note_begin(BlockTurns const& turns);
 
+  /// From now on the blocks are taken by this object and its copies that are made later, and others that shared its
+  /// place refuse. Then as `note_begin`. Errors: as `check_is_fresh`.
+  void take_over(std::string const& attempted, BlockTurns const& turns);
+
   /// With the first block behind so many without the shards.
   void note_begin_behind(std::uint64_t blocks);
 
-  /// Behind `next` and `skip` of the state.
+  /// After `next` and `skip` of the state.
   void note_end_or_block(bool is_block);
+
+  /// Lets go of the files and rows that blocks come from.
+  void release();
 
   void pass_over(std::uint64_t blocks);
 

@@ -53,8 +53,8 @@ namespace raytrain {
 /// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, and `invalid_call` for
 ///         0 rows. When a block is read, the others of `read_parquet`, `not_found` for a file that was removed, and
 ///         `io` for one that was changed; the latter two also when it is skipped.
-/// Cost: of blocks that are skipped row groups are not read that have no rows of others. Of row groups that are larger
-///       than the blocks, all rows up to the last one are read of which a block is taken.
+/// Cost: a row group is not read where all its blocks are skipped. One that is larger than a block is read up to the
+///       last of its blocks that is taken.
 [[nodiscard]] inline auto parquet_blocks(DataPaths const& paths, ParquetOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks {
   auto format = detail::options_text("Parquet", options);

@@ -76,7 +76,7 @@ class ArrowTable {
 
   /// A block of them. Whether there was one left.
   auto read_block() -> bool {
-    auto const rows = next_block_rows();
+    auto const rows = begin_next_block();
     if (rows == 0) return false;
     columns_.add(*batch_->Slice(first_, rows));
     first_ += rows;
@@ -85,7 +85,7 @@ class ArrowTable {
 
   /// Passes over a block. Whether there was one left.
   auto skip_block() -> bool {
-    auto const rows = next_block_rows();
+    auto const rows = begin_next_block();
     first_ += rows;
     return rows > 0;
   }
@@ -150,8 +150,8 @@ class ArrowTable {
     }
   }
 
-  /// 0 behind the last block.
-  [[nodiscard]] auto next_block_rows() -> std::int64_t {
+  /// Its rows, 0 behind the last block.
+  [[nodiscard]] auto begin_next_block() -> std::int64_t {
     if (!batch_ || first_ == batch_->num_rows()) {
       batch_.reset();
       memory_->begin();

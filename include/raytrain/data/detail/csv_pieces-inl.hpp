@@ -23,7 +23,7 @@ struct LineCount {
   std::uint64_t rows = 0;  ///< Lines that are not empty.
 };
 
-/// Those that end in a text without quotes, whose last character is a line feed.
+/// Counts the lines of a text without quotes, whose last character is a line feed.
 [[nodiscard]] RAYTRAIN_INLINE auto count_lines(std::string_view text) -> LineCount {
   LineCount count;
   auto const has_returns = text.find('\r') != std::string_view::npos;

@@ -15,7 +15,7 @@ namespace raytrain::detail {
 /// Lines of a CSV file, and the rows that they are.
 struct CsvPiece : PieceOfLines {
   std::uint64_t first_row = 0;        ///< Its number in the file.
-  std::optional<std::uint64_t> rows;  ///< How many; none where only their reader can tell, as behind a problem.
+  std::optional<std::uint64_t> rows;  ///< None in the last piece, and behind a quote that does not close.
 };
 
 /// Cuts what is left of a CSV file into pieces, so that several threads can read them.

@@ -26,6 +26,8 @@ class GrowingColumn {
 
   [[nodiscard]] auto name() const noexcept -> std::string const& { return name_; }
   [[nodiscard]] auto is_decided() const noexcept -> bool { return is_decided_; }
+  /// Of no value so far, it is of numbers, unless somebody has said another type.
+  void decide() noexcept { is_decided_ = true; }
   [[nodiscard]] auto is_text() const noexcept -> bool { return texts_.has_value(); }
 
   [[nodiscard]] auto holds_numbers() const noexcept -> bool { return is_decided_ && !is_text(); }

@@ -76,7 +76,7 @@ class ParquetTable {
       return false;
     }
     rows_left_ -= rows;
-    skipped_ += rows;
+    rows_to_skip_ += rows;
     return true;
   }
 
@@ -116,7 +116,7 @@ class ParquetTable {
     check_groups();
     group_ = 0;
     group_left_ = 0;
-    skipped_ = 0;
+    rows_to_skip_ = 0;
   }
 
   /// Of texts that are alike Arrow's dictionary then has one. It holds 2 GiB, grows up to the end of the file, and is
@@ -197,21 +197,21 @@ class ParquetTable {
   }
 
   void pass_over_skipped() {
-    while (skipped_ > 0) {
+    while (rows_to_skip_ > 0) {
       if (group_left_ == 0) {
-        if (auto const rows = rows_of(group_); rows <= skipped_) {
-          skipped_ -= rows;
+        if (auto const rows = rows_of(group_); rows <= rows_to_skip_) {
+          rows_to_skip_ -= rows;
           ++group_;
           continue;
         }
         begin_group();
       }
-      if (group_left_ <= skipped_) {
-        skipped_ -= std::exchange(group_left_, 0);
+      if (group_left_ <= rows_to_skip_) {
+        rows_to_skip_ -= std::exchange(group_left_, 0);
         continue;
       }
       memory_->begin();
-      skipped_ -= next_rows(std::min(skipped_, most_rows_))->num_rows();
+      rows_to_skip_ -= next_rows(std::min(rows_to_skip_, most_rows_))->num_rows();
     }
   }
 
@@ -362,11 +362,11 @@ class ParquetTable {
   std::int64_t first_ = 0;                             ///< Of them.
   std::vector<int> leaves_;  ///< Parquet's numbers of the columns that hold values: a list of lists has one.
   std::size_t row_values_ = 1;
-  std::int64_t most_rows_ = 1;   ///< Of a block.
-  std::int64_t rows_left_ = 0;   ///< Of the file, which were neither read nor skipped.
-  int group_ = 0;                ///< The row group that is begun next.
-  std::int64_t group_left_ = 0;  ///< Rows of the one that was begun.
-  std::int64_t skipped_ = 0;     ///< Rows that are passed over before others are read.
+  std::int64_t most_rows_ = 1;     ///< Of a block.
+  std::int64_t rows_left_ = 0;     ///< Of the file, which were neither read nor skipped.
+  int group_ = 0;                  ///< The row group that is begun next.
+  std::int64_t group_left_ = 0;    ///< Rows of the one that was begun.
+  std::int64_t rows_to_skip_ = 0;  ///< Rows that are passed over before others are read.
 };
 
 }  // namespace raytrain::detail
