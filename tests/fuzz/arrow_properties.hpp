@@ -29,7 +29,7 @@ namespace raytrain::testing {
 
 /// True if `read(path, options)` reads the bytes. What it gives is written by `write(dataset, path)` and read again,
 /// and each column is read alone, as numbers of another type; `blocks(path, options, rows)` has as many rows, if it
-/// does not refuse them.
+/// does not refuse them, as a whole and shared by workers.
 template <class Options, class Read, class Blocks, class Write>
 auto check_tables(BytesView content, Read const& read, Blocks const& blocks, Write const& write) -> bool {
   auto const& file = scratch_file();
@@ -42,6 +42,7 @@ auto check_tables(BytesView content, Read const& read, Blocks const& blocks, Wri
     return rows;
   });
   if (!data) return false;
+  check_shards([&] { return blocks(path, Options{}, 3); }, data->rows());
 
   constexpr auto types = static_cast<std::size_t>(ElementType::bfloat16) + 1;
   for (std::size_t i = 0; i < data->columns().size(); ++i) {

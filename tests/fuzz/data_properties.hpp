@@ -29,6 +29,7 @@
 
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/element_type.hpp>
+#include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/csv.hpp>
 #include <raytrain/data/csv_type.hpp>
@@ -296,6 +297,20 @@ inline void require_same_table(Dataset const& first, Dataset const& again) {
   for (auto const& column : first.columns()) require_same(column, again.column(column.name()));
 }
 
+/// What two workers take in turn, of which each skips the other's blocks, has this many rows in all, if it is not
+/// refused.
+template <class MakeBlocks>
+void check_shards(MakeBlocks const& make_blocks, std::size_t rows) {
+  (void)unless_refused(Errc::invalid_data, [&] {
+    std::size_t taken = 0;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      for (auto const& block : make_blocks().shard(Rank{rank}, WorldSize{2})) taken += block.rows();
+    }
+    require(taken == rows, "workers take as many rows as there are");
+    return true;
+  });
+}
+
 /// Small pieces, as threads read them, give what the whole gives. Every line is one of rows here.
 inline void check_csv_pieces(BytesView content, CsvChoice const& choice) {
   if (!detail::compression_of(text_of(content)).empty()) return;
@@ -333,6 +348,7 @@ inline auto check_csv(BytesView bytes) -> bool {
   auto const data = unless_refused(Errc::invalid_data, [&] { return read_csv(file.holding(content), options); });
   if (!data) return false;
   require(choice.max_rows == 0 || data->rows() <= choice.max_rows, "no more rows are read than there may be");
+  check_shards([&] { return csv_blocks(file.path(), options, 2); }, data->rows());
   write_csv(*data, file.path());
   require_same_table(*data, read_csv(file.path(), {.types = types_of(*data)}));
   return true;
