@@ -167,6 +167,7 @@ TEST_CASE("a file that is changed while it is read is refused, alone and among o
     explicit Lines(LinesOptions const& options) : file{options.file} {}
     static auto options_name() -> std::string { return "LinesOptions"; }
     void begin_file(std::string const& /*name*/) {}
+    static auto is_row(std::string_view /*line*/) -> bool { return true; }
     void add_line(std::string_view /*line*/, std::uint64_t /*number*/) const { write_text(file, "other rows\n"); }
     [[nodiscard]] auto rows() const -> std::size_t { return 0; }
     [[nodiscard]] auto is_settled() const -> bool { return false; }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -18,11 +19,13 @@
 
 #include <raytrain/core/error.hpp>
 #include <raytrain/data/dataset.hpp>
+#include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/detail/json_table.hpp>
 #include <raytrain/data/detail/libsvm_table.hpp>
 #include <raytrain/data/detail/line_reader.hpp>
 #include <raytrain/data/detail/piece_of_lines.hpp>
 #include <raytrain/data/detail/pieces_ahead.hpp>
+#include <raytrain/data/detail/row_turns.hpp>
 #include <raytrain/data/detail/table_of_lines.hpp>
 #include <raytrain/data/json_lines_options.hpp>
 #include <raytrain/data/libsvm_options.hpp>
@@ -49,7 +52,7 @@ auto blocks_by(int threads, std::filesystem::path const& path, Options const& op
   try {
     Table table{options};
     table.begin_file(path.string());
-    detail::RowsOfLines<Table> file{path, 200, threads, bytes};
+    detail::RowsOfLines<Table> file{path, {.most_unpack_ratio = 200, .threads = threads, .piece_bytes = bytes}};
     while (true) {
       file.add_to(table, rows);
       if (table.rows() == 0) break;
@@ -73,7 +76,8 @@ auto check_threads(std::filesystem::path const& path, Options const& options, st
     try {
       Table table{options};
       table.begin_file(path.string());
-      detail::RowsOfLines<Table>{path, 200, threads}.add_to(table, all_rows);
+      detail::RowsOfLines<Table> file{path, {.most_unpack_ratio = 200, .threads = threads}};
+      file.add_to(table, all_rows);
       table.finish();
       return {table.take(), ""};
     } catch (Error const& error) {
@@ -113,7 +117,18 @@ auto json_text(std::size_t rows, std::mt19937_64& random) -> std::string {
   return text;
 }
 
-TEST_CASE("pieces of a file have its lines and their numbers, however many bytes they have") {
+/// With comments, and lines without a row.
+auto libsvm_text(std::size_t rows, std::string_view query, std::mt19937_64& random) -> std::string {
+  std::string text;
+  for (std::size_t row = 0; row < rows; ++row) {
+    text +=
+        fmt::format("{} {}{}:{} 12:0.5{}\n", row % 2, query, 1 + random() % 11, row, " # 13:7" + std::string(60, ' '));
+    if (random() % 1'000 == 0) text += "# a comment\n\n";
+  }
+  return text;
+}
+
+TEST_CASE("pieces of a file have its lines, their numbers and how many are rows, however many bytes they have") {
   TemporaryFolder const folder;
   auto const path = folder.path() / "lines";
   std::mt19937_64 random{raytrain::testing::random_seed()};
@@ -130,10 +145,17 @@ TEST_CASE("pieces of a file have its lines and their numbers, however many bytes
       detail::LineReader reader{path, 200, "option"};
       std::vector<std::pair<std::string, std::uint64_t>> of_pieces;
       of_pieces.emplace_back(*reader.next(), 1);
-      while (auto const piece = reader.next_piece(bytes)) {
+      auto const is_row = [](std::string_view line) { return !line.empty(); };
+      while (auto const piece = reader.next_piece(bytes, 7, is_row)) {
         CHECK((piece->text.size() >= bytes || text.ends_with(piece->text)));
+        CHECK(piece->first_row == 7);
+        std::uint64_t rows = 0;
         detail::LinesOfPiece lines_of_piece{*piece};
-        while (auto const line = lines_of_piece.next()) of_pieces.emplace_back(*line, lines_of_piece.number());
+        while (auto const line = lines_of_piece.next()) {
+          of_pieces.emplace_back(*line, lines_of_piece.number());
+          rows += is_row(*line) ? 1 : 0;
+        }
+        CHECK(piece->rows == rows);
       }
       CHECK(of_pieces == lines);
       CHECK(reader.number() == lines.size());
@@ -149,6 +171,66 @@ TEST_CASE("several threads read lines of JSON as one does, all at once and in bl
   JsonLinesOptions const typed{.types = {{"id", CsvType::int64}, {"city", CsvType::text}, {"pair", CsvType::float64}}};
   for (auto const& options : {JsonLinesOptions{}, typed, JsonLinesOptions{.columns = {"city", "pair"}}}) {
     CHECK(check_threads<detail::JsonTable>(path, options, random).empty());
+  }
+}
+
+/// Checks that three threads add and skip the same rows as one, where blocks take turns.
+template <class Table, class Options>
+void check_turns(std::filesystem::path const& path, Options const& options, std::mt19937_64& random) {
+  auto const size = random() % 2 == 0 ? 1 + random() % 300 : 5'000 + random() % 30'000;
+  BlockTurns const turns{random() % 6, 1 + random() % 5};
+  CAPTURE(size);
+  CAPTURE(turns.first);
+  CAPTURE(turns.stride);
+  struct Read {
+    Read(std::filesystem::path const& path, Options const& options,
+         typename detail::RowsOfLines<Table>::Options const& how)
+        : table{options}, file{path, how} {
+      table.begin_file(path.string());
+    }
+    Table table;
+    detail::RowsOfLines<Table> file;
+  };
+  auto const read_by = [&](int threads, detail::RowTurns const& kept, std::size_t bytes) {
+    using How = typename detail::RowsOfLines<Table>::Options;
+    return std::make_unique<Read>(path, options, How{200, threads, kept, bytes});
+  };
+  auto const whole = read_by(1, {}, detail::bytes_of_piece);
+  auto const by_one = read_by(1, {size, turns}, detail::bytes_of_piece);
+  auto const by_three = read_by(3, {size, turns}, 1'000 + random() % 1'000'000);
+  auto const take_from = [&](Read& read) {
+    read.file.add_to(read.table, size);
+    return read.table.rows() == 0 ? std::nullopt : std::optional{read.table.take()};
+  };
+  for (std::uint64_t block = 0;; ++block) {
+    CAPTURE(block);
+    auto const rows = take_from(*whole);
+    if (block > 0 && !turns.takes(block)) {
+      REQUIRE(by_one->file.skip(by_one->table, size) == rows.has_value());
+      REQUIRE(by_three->file.skip(by_three->table, size) == rows.has_value());
+    } else {
+      auto const of_one = take_from(*by_one);
+      auto const of_three = take_from(*by_three);
+      REQUIRE(of_one.has_value() == rows.has_value());
+      REQUIRE(of_three.has_value() == rows.has_value());
+      if (rows) {
+        check_same_rows(*of_one, *rows);
+        check_same_rows(*of_three, *rows);
+      }
+    }
+    if (!rows) break;
+  }
+}
+
+TEST_CASE("several threads add the rows of a large file of lines that take turns as one thread does") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "rows";
+  std::mt19937_64 random{raytrain::testing::random_seed()};
+  for (auto round = 0; round < 3; ++round) {
+    write_text(path, json_text(50'000, random));
+    check_turns<detail::JsonTable>(path, JsonLinesOptions{}, random);
+    write_text(path, libsvm_text(60'000, "", random));
+    check_turns<detail::LibsvmTable>(path, LibsvmOptions{.features = 13, .zero_based = true}, random);
   }
 }
 
@@ -200,17 +282,6 @@ TEST_CASE("several threads let missing values of JSON lines take as much memory 
   write_text(path, text);
   check_contains(check_threads<detail::JsonTable>(path, JsonLinesOptions{}, random, false),
                  "values are missing up to here");
-}
-
-/// With comments, and lines without a row.
-auto libsvm_text(std::size_t rows, std::string_view query, std::mt19937_64& random) -> std::string {
-  std::string text;
-  for (std::size_t row = 0; row < rows; ++row) {
-    text +=
-        fmt::format("{} {}{}:{} 12:0.5{}\n", row % 2, query, 1 + random() % 11, row, " # 13:7" + std::string(60, ' '));
-    if (random() % 1'000 == 0) text += "# a comment\n\n";
-  }
-  return text;
 }
 
 TEST_CASE("several threads read LIBSVM's format as one does, all at once and in blocks, and refuse it as one does") {

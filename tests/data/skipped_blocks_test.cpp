@@ -2,6 +2,7 @@
 // Blocks of files that are passed over, as those of other workers.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -12,10 +13,13 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/data/blocks_position.hpp>
 #include <raytrain/data/csv.hpp>
+#include <raytrain/data/csv_type.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
 #include <raytrain/data/json_lines.hpp>
+#include <raytrain/data/json_lines_options.hpp>
 #include <raytrain/data/libsvm.hpp>
+#include <raytrain/data/libsvm_options.hpp>
 #include <raytrain/testing/random_seed.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -192,6 +196,61 @@ TEST_CASE("the first block of a CSV file decides the types of columns, whichever
   check_contains(thrown_error([&] { take_all(WorldSize{1}, Rank{0}, 2); }), text);
   CHECK_NOTHROW(take_all(WorldSize{2}, Rank{1}, 0));
   CHECK_NOTHROW(take_all(WorldSize{1}, Rank{0}, 3));
+}
+
+TEST_CASE("lines of blocks that are skipped are not looked at, and their worker is told what is wrong there") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "lines";
+  struct Lines {
+    std::string line;  // with the row's number
+    std::string wrong;
+    std::string problem;
+    std::function<DatasetBlocks()> make;
+  };
+  LibsvmOptions const libsvm{.features = 2, .zero_based = true};
+  for (auto const& [line, wrong, problem, make] :
+       {Lines{"{{\"x\": {}}}\n", "{\"y\": 1}\n", "line {}: the name 'y' comes here first, behind the first block",
+              [&] { return json_lines_blocks(path, {}, 100); }},
+        Lines{"{{\"x\": {}}}\n", "[\n", "line {}", [&] { return json_lines_blocks(path, {}, 100); }},
+        Lines{"1 0:{}\n", "1 1:2 0:1\n", "line {}: the index 0 follows 1",
+              [&] { return libsvm_blocks(path, libsvm, 100); }}})
+    for (auto const rows : {std::size_t{2'000}, std::size_t{600'000}}) {  // by one thread, and by several
+      CAPTURE(problem);
+      CAPTURE(rows);
+      auto const wrong_row = rows / 2 + 150;
+      std::string text;
+      for (std::size_t row = 0; row < rows; ++row) {
+        text += row == wrong_row ? wrong : fmt::format(fmt::runtime(line), row);
+      }
+      write_text(path, text);
+      auto const rows_of = [&](std::uint32_t rank) {
+        std::size_t count = 0;
+        for (auto const& block : make().shard(Rank{rank}, WorldSize{2})) count += block.rows();
+        return count;
+      };
+      CHECK(rows_of(0) == rows / 2);
+      check_contains(thrown_error([&] { (void)rows_of(1); }), fmt::format(fmt::runtime(problem), wrong_row + 1));
+      auto behind = make();
+      behind.begin_at({0, wrong_row / 100 + 1, behind.source()});
+      CHECK(behind.next()->rows() == 100);
+    }
+}
+
+TEST_CASE("a name of JsonLinesOptions::types that only skipped blocks have is not missed") {
+  TemporaryFolder const folder;
+  auto const path = folder.path() / "a.jsonl";
+  write_text(path, "{\"x\": 1}\n{\"x\": 2, \"late\": \"y\"}\n{\"x\": 3}\n");
+  JsonLinesOptions options{.types = {{"late", CsvType::text}}};
+  auto const rows_of = [](DatasetBlocks const& shard) {
+    std::size_t count = 0;
+    for (auto blocks = shard; auto const block = blocks.next();) count += block->rows();
+    return count;
+  };
+  CHECK(rows_of(json_lines_blocks(path, options, 1).shard(Rank{0}, WorldSize{2})) == 2);
+  CHECK(rows_of(json_lines_blocks(path, options, 1).shard(Rank{1}, WorldSize{2})) == 1);
+  options.types.emplace("absent", CsvType::text);
+  check_contains(thrown_error([&] { (void)rows_of(json_lines_blocks(path, options, 1)); }),
+                 "JsonLinesOptions::types names 'absent', and the lines have x, late");
 }
 
 TEST_CASE("blocks that are made ahead are sharded again, and begin anywhere") {

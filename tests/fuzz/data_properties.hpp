@@ -171,6 +171,20 @@ inline auto check_idx(BytesView content) -> bool {
   return seeds;
 }
 
+/// What two workers take in turn, of which each skips the other's blocks, has this many rows in all, if it is not
+/// refused.
+template <class MakeBlocks>
+void check_shards(MakeBlocks const& make_blocks, std::size_t rows) {
+  (void)unless_refused(Errc::invalid_data, [&] {
+    std::size_t taken = 0;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      for (auto const& block : make_blocks().shard(Rank{rank}, WorldSize{2})) taken += block.rows();
+    }
+    require(taken == rows, "workers take as many rows as there are");
+    return true;
+  });
+}
+
 /// True if the bytes are a file of LIBSVM's format.
 inline auto check_libsvm(BytesView content) -> bool {
   auto const& file = scratch_file();
@@ -180,6 +194,10 @@ inline auto check_libsvm(BytesView content) -> bool {
   auto const labels = data->column("label").as<float>();
   auto const features = data->column("features").as<float>();
   options.features = data->column("features").row_values();
+  for (auto const zero_based : {false, true}) {
+    options.zero_based = zero_based;
+    check_shards([&] { return libsvm_blocks(file.path(), options, 2); }, data->rows());
+  }
   options.zero_based = false;
   require(data->column("features").bytes().size() <= options.max_bytes, "dense features take at most what is said");
   std::string text;
@@ -297,20 +315,6 @@ inline void require_same_table(Dataset const& first, Dataset const& again) {
   for (auto const& column : first.columns()) require_same(column, again.column(column.name()));
 }
 
-/// What two workers take in turn, of which each skips the other's blocks, has this many rows in all, if it is not
-/// refused.
-template <class MakeBlocks>
-void check_shards(MakeBlocks const& make_blocks, std::size_t rows) {
-  (void)unless_refused(Errc::invalid_data, [&] {
-    std::size_t taken = 0;
-    for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      for (auto const& block : make_blocks().shard(Rank{rank}, WorldSize{2})) taken += block.rows();
-    }
-    require(taken == rows, "workers take as many rows as there are");
-    return true;
-  });
-}
-
 /// Small pieces, as threads read them, give what the whole gives. Every line is one of rows here.
 inline void check_csv_pieces(BytesView content, CsvChoice const& choice) {
   if (!detail::compression_of(text_of(content)).empty()) return;
@@ -368,6 +372,7 @@ inline auto check_json_lines(BytesView content) -> bool {
   auto const& file = scratch_file();
   auto const data = unless_refused(Errc::invalid_data, [&] { return read_json_lines(file.holding(content)); });
   if (!data) return false;
+  check_shards([&] { return json_lines_blocks(file.path(), {.types = types_of(*data)}, 2); }, data->rows());
   write_json_lines(*data, file.path());
   auto const again = read_json_lines(file.path(), {.types = types_of(*data)});
   require(again.column_names() == data->column_names(), "lines have the same columns after another round");

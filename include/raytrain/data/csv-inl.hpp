@@ -39,6 +39,7 @@
 #include <raytrain/data/detail/piece_of_lines.hpp>
 #include <raytrain/data/detail/pieces_ahead.hpp>
 #include <raytrain/data/detail/read_each.hpp>
+#include <raytrain/data/detail/row_turns.hpp>
 #include <raytrain/data/detail/shown_field.hpp>
 
 namespace raytrain::detail {
@@ -224,10 +225,7 @@ RAYTRAIN_INLINE CsvFile::CsvFile(std::filesystem::path const& path, CsvOptions c
 }
 
 RAYTRAIN_INLINE auto CsvFile::next(std::size_t rows) -> std::optional<Dataset> {
-  if (!turns_.keeps(row_)) {
-    throw Error{Errc::invalid_call, table_.attempted(), "rows are taken that a shard of them, or a position, skips",
-                "take blocks from a range or from one shard of it, not from both"};
-  }
+  turns_.check_keeps(row_, table_.attempted());
   row_ += rows;
   std::vector<Dataset> parts;
   std::size_t have = 0;
@@ -308,7 +306,7 @@ RAYTRAIN_INLINE void CsvFile::begin_pieces() {
                                             .delimiter = delimiter_,
                                             .piece_bytes = bytes});
   auto const maker = [this] {
-    return [this, table = table_](CsvPiece const& piece) mutable -> Part {
+    return [this, table = table_](PieceOfRows const& piece) mutable -> Part {
       if (piece.rows && !turns_.keeps_any(piece.first_row, *piece.rows)) return {{}, *piece.rows};
       auto scanner = CsvScanner::from_line(delimiter_, piece.line_number);
       table.begin_row(piece.first_row);
@@ -395,29 +393,18 @@ RAYTRAIN_INLINE auto csv_blocks(DataPaths const& paths, CsvOptions options, std:
     explicit Reading(CsvOptions given) : options{std::move(given)} {}
 
     CsvOptions options;
-    BlockTurns turns{};
-    std::uint64_t blocks = 0;  // of the files before, and of this one
     std::optional<detail::CsvFile> file{};
   };
   auto const reading = std::make_shared<Reading>(std::move(options));
-  auto const file_of = [reading, rows, threads](std::filesystem::path const& path, bool begins) -> detail::CsvFile& {
-    auto& [kept, turns, blocks, file] = *reading;
-    if (begins) file.emplace(path, kept, threads, detail::RowTurns{rows, turns.behind(blocks)});
-    return *file;
+  auto const open = [=](std::filesystem::path const& path, detail::RowTurns const& turns) {
+    reading->file.emplace(path, reading->options, threads, turns);
   };
-  auto const counted = [reading](auto is_block) {
-    reading->blocks += is_block ? 1 : 0;
-    return is_block;
-  };
-  auto const next = [=](auto const& path, bool begins) { return counted(file_of(path, begins).next(rows)); };
-  auto const skip = [=](auto const& path, bool begins) { return counted(file_of(path, begins).skip(rows)); };
-  auto const expect = [reading](BlockTurns const& turns) { reading->turns = turns; };
   return detail::file_blocks(paths, {.function = "csv_blocks",
                                      .format = std::move(format),
                                      .rows = rows,
-                                     .next = next,
-                                     .skip = skip,
-                                     .expect = expect});
+                                     .open = open,
+                                     .next = [=] { return reading->file->next(rows); },
+                                     .skip = [=] { return reading->file->skip(rows); }});
 }
 
 }  // namespace raytrain

@@ -24,6 +24,7 @@
 #include <raytrain/data/detail/growing_column.hpp>
 #include <raytrain/data/detail/piece_of_lines.hpp>
 #include <raytrain/data/detail/pieces_ahead.hpp>
+#include <raytrain/data/detail/row_turns.hpp>
 
 namespace raytrain {
 
@@ -71,39 +72,6 @@ class CsvColumn {
 
  private:
   GrowingColumn column_;
-};
-
-/// Which rows of a file are kept, where its blocks take turns: those of the first block in any case, from which the
-/// types follow.
-class RowTurns {
- public:
-  /// All rows.
-  RowTurns() = default;
-
-  /// `block_rows`: from 1.
-  RowTurns(std::uint64_t block_rows, BlockTurns const& turns) : block_rows_{block_rows}, turns_{turns} {}
-
-  [[nodiscard]] auto keeps(std::uint64_t row) const noexcept -> bool {
-    auto const block = row / block_rows_;
-    return block == 0 || turns_.takes(block);
-  }
-
-  /// The first row of the next block.
-  [[nodiscard]] auto end_of_block(std::uint64_t row) const noexcept -> std::uint64_t {
-    return row - row % block_rows_ + block_rows_;
-  }
-
-  /// Whether it keeps one of `count` rows.
-  [[nodiscard]] auto keeps_any(std::uint64_t first, std::uint64_t count) const noexcept -> bool {
-    for (auto row = first; row < first + count; row = end_of_block(row)) {
-      if (keeps(row)) return true;
-    }
-    return false;
-  }
-
- private:
-  std::uint64_t block_rows_ = std::uint64_t{1} << 63U;
-  BlockTurns turns_{};
 };
 
 /// Makes columns of the fields of a CSV file.
@@ -220,7 +188,7 @@ class CsvFile {
   Dataset left_;            ///< Rows behind the last block, of the piece of text that has its last row.
   std::optional<CsvPieces> pieces_;
   /// The rows of pieces. Its threads use all of the above.
-  std::optional<PiecesAhead<CsvPiece, Part>> read_ahead_;
+  std::optional<PiecesAhead<PieceOfRows, Part>> read_ahead_;
 };
 
 }  // namespace detail

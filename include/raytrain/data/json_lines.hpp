@@ -50,7 +50,10 @@ namespace raytrain {
 /// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for a file, `invalid_config` for a
 ///         column that is named twice, and for the type of one that is left out, and `invalid_call` for 0 rows. When a
 ///         block is read, the others of `read_json_lines`, `invalid_data` for a name that comes behind the first block
-///         and has no type, `not_found` for a file that was removed, and `io` for one that was changed.
+///         and has no type, `not_found` for a file that was removed, and `io` for one that was changed. Blocks that a
+///         shard or a position skips are not looked at. Where there are some, a name of `JsonLinesOptions::types` that
+///         no line has is not found.
+/// Cost: of blocks that are skipped the lines are counted. Only the first block is always parsed.
 [[nodiscard]] auto json_lines_blocks(DataPaths const& paths, JsonLinesOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks;
 

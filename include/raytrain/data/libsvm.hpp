@@ -33,7 +33,9 @@ namespace raytrain {
 ///
 /// Errors: when the range is made, `invalid_config` for options that cannot work, those of `DataPaths::files`,
 ///         `not_found` or `io` for a file, and `invalid_call` for 0 rows. When a block is read, the others of
-///         `read_libsvm`, `not_found` for a file that was removed, and `io` for one that was changed.
+///         `read_libsvm`, `not_found` for a file that was removed, and `io` for one that was changed. Blocks that a
+///         shard or a position skips are not looked at.
+/// Cost: of blocks that are skipped the lines are counted. Only the first block is always parsed.
 [[nodiscard]] auto libsvm_blocks(DataPaths const& paths, LibsvmOptions options, std::size_t rows = 65'536)
     -> DatasetBlocks;
 

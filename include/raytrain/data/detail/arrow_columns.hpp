@@ -28,6 +28,7 @@
 #include <raytrain/data/detail/arrow_column.hpp>
 #include <raytrain/data/detail/file_blocks.hpp>
 #include <raytrain/data/detail/growing_column.hpp>
+#include <raytrain/data/detail/row_turns.hpp>
 
 namespace raytrain::detail {
 
@@ -153,16 +154,12 @@ class ArrowColumns {
 template <class Table>
 [[nodiscard]] auto blocks_of_tables(DataPaths const& paths, std::shared_ptr<Table> const& table,
                                     FileBlocksOptions blocks) -> DatasetBlocks {
-  blocks.next = [table](std::filesystem::path const& path, bool begins) -> std::optional<Dataset> {
-    if (begins) table->begin_file(path);
+  blocks.open = [table](std::filesystem::path const& path, RowTurns const& /*turns*/) { table->begin_file(path); };
+  blocks.next = [table]() -> std::optional<Dataset> {
     if (!table->read_block()) return std::nullopt;
     return table->take();
   };
-  blocks.skip = [table, next = blocks.next](std::filesystem::path const& path, bool begins) {
-    if (!table->has_rows()) return next(path, begins).has_value();
-    if (begins) table->begin_file(path);
-    return table->skip_block();
-  };
+  blocks.skip = [table, next = blocks.next] { return table->has_rows() ? table->skip_block() : next().has_value(); };
   blocks.finish = [table] { table->finish(); };
   return file_blocks(paths, std::move(blocks));
 }

@@ -35,9 +35,9 @@ struct LineCount {
   return count;
 }
 
-RAYTRAIN_INLINE auto CsvPieces::next() -> std::optional<CsvPiece> {
+RAYTRAIN_INLINE auto CsvPieces::next() -> std::optional<PieceOfRows> {
   if (is_at_end_) return std::nullopt;
-  CsvPiece piece{{std::exchange(rest_, {}), line_number_}, first_row_, std::nullopt};
+  PieceOfRows piece{{std::exchange(rest_, {}), line_number_}, first_row_, std::nullopt};
   auto scanner = CsvScanner::from_line(delimiter_, line_number_);
   std::size_t scanned = 0;
   std::uint64_t scanned_rows = 0;

@@ -12,12 +12,6 @@
 
 namespace raytrain::detail {
 
-/// Lines of a CSV file, and the rows that they are.
-struct CsvPiece : PieceOfLines {
-  std::uint64_t first_row = 0;        ///< Its number in the file.
-  std::optional<std::uint64_t> rows;  ///< None in the last piece, and behind a quote that does not close.
-};
-
 /// Cuts what is left of a CSV file into pieces, so that several threads can read them.
 class CsvPieces {
  public:
@@ -38,12 +32,13 @@ class CsvPieces {
         first_row_{options.first_row},
         delimiter_{options.delimiter} {}
 
-  /// The next piece, none behind the last one.
+  /// The next piece, none behind the last one. How many rows it has is not known of the last one, and behind a quote
+  /// that does not close.
   ///
   /// A problem, as a quote that does not close, is left for the reader of the piece to report: the piece has the text
   /// up to there at least, and none follows.
   /// Errors: those of `DataFile`.
-  [[nodiscard]] auto next() -> std::optional<CsvPiece>;
+  [[nodiscard]] auto next() -> std::optional<PieceOfRows>;
 
  private:
   /// More of the file behind `text`; false at its end.

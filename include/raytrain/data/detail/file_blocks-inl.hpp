@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
-#include <filesystem>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,6 +36,8 @@ class BlocksOfFiles {
   BlocksOfFiles(std::vector<FileState> files, FileBlocksOptions options)
       : files_{std::move(files)}, options_{std::move(options)} {}
 
+  void expect(BlockTurns const& turns) { turns_ = turns; }
+
   [[nodiscard]] auto next() -> std::optional<Dataset> { return first_of(options_.next); }
 
   [[nodiscard]] auto skip() -> bool { return options_.skip ? first_of(options_.skip) : next().has_value(); }
@@ -44,19 +46,22 @@ class BlocksOfFiles {
   /// Of what `work` gives of a file, and the files behind it, the first that is not false. What is wrong in a file that
   /// was changed meanwhile is that it was changed.
   template <class Result>
-  auto first_of(std::function<Result(std::filesystem::path const& path, bool begins)> const& work) -> Result {
-    for (; at_ < files_.size(); ++at_, begins_ = true) {
+  auto first_of(std::function<Result()> const& work) -> Result {
+    for (; at_ < files_.size(); ++at_, is_open_ = false) {
       auto const& file = files_[at_];
-      if (begins_) file.check();
+      if (!is_open_) file.check();
       Result result{};
       try {
-        result = work(file.path(), std::exchange(begins_, false));
+        if (!std::exchange(is_open_, true)) options_.open(file.path(), {options_.rows, turns_.behind(blocks_)});
+        result = work();
       } catch (Error const&) {
         file.check();
         throw;
       }
       file.check();
-      if (result) return result;
+      if (!result) continue;
+      ++blocks_;
+      return result;
     }
     if (options_.finish) options_.finish();
     return {};
@@ -64,8 +69,10 @@ class BlocksOfFiles {
 
   std::vector<FileState> files_;
   FileBlocksOptions options_;
+  BlockTurns turns_{};
+  std::uint64_t blocks_ = 0;  ///< Taken or passed over.
   std::size_t at_ = 0;
-  bool begins_ = true;  ///< No block of the file was asked for.
+  bool is_open_ = false;
 };
 
 RAYTRAIN_INLINE auto file_blocks(DataPaths const& paths, FileBlocksOptions options) -> DatasetBlocks {
@@ -78,11 +85,12 @@ RAYTRAIN_INLINE auto file_blocks(DataPaths const& paths, FileBlocksOptions optio
   auto check = [files] {
     for (auto const& file : files) file.check();
   };
-  auto expect = std::move(options.expect);
   auto const blocks = std::make_shared<BlocksOfFiles>(std::move(files), std::move(options));
   return {std::move(source),
           [blocks] { return blocks->next(); },
-          {.check = std::move(check), .skip = [blocks] { return blocks->skip(); }, .expect = std::move(expect)}};
+          {.check = std::move(check),
+           .skip = [blocks] { return blocks->skip(); },
+           .expect = [blocks](BlockTurns const& turns) { blocks->expect(turns); }}};
 }
 
 }  // namespace raytrain::detail

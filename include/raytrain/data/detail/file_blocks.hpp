@@ -10,6 +10,7 @@
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/row_turns.hpp>
 
 namespace raytrain::detail {
 
@@ -18,12 +19,13 @@ struct FileBlocksOptions {
   char const* function;  ///< Who asks, for errors: "csv_blocks".
   std::string format;    ///< All that the rows follow from, besides the files' content and the size of blocks.
   std::size_t rows;      ///< Of a block.
-  /// The next block of a file, or none at its end. `begins`: it is the file's first one.
-  std::function<std::optional<Dataset>(std::filesystem::path const& path, bool begins)> next{};
+  /// What follows is of this file, of which the blocks are taken that `turns` keeps, as far as that is known.
+  std::function<void(std::filesystem::path const& path, RowTurns const& turns)> open{};
+  /// The next block of the file, or none at its end.
+  std::function<std::optional<Dataset>()> next{};
   /// Passes over it, or returns false at the file's end; empty: by `next`.
-  std::function<bool(std::filesystem::path const& path, bool begins)> skip{};
+  std::function<bool()> skip{};
   std::function<void()> finish{};  ///< Behind the last file, to look whether something was missing; may be empty.
-  DatasetBlocks::Expect expect{};  ///< May be empty.
 };
 
 /// A name as a source's text has it: others have other texts, also those that are not UTF-8.

@@ -198,7 +198,7 @@ RAYTRAIN_INLINE void JsonTable::begin(std::string_view what) {
 
 RAYTRAIN_INLINE void JsonTable::add_line(std::string_view line, std::uint64_t number) {
   missing_.add_bytes(line.size() + 1);
-  if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
+  if (!is_row(line)) return;
   what_.resize(name_bytes_);
   fmt::format_to(std::back_inserter(what_), ", line {}", number);
   JsonCursor json{line, what_};

@@ -122,6 +122,11 @@ class JsonTable {
   /// The next lines are of `what`, as errors call it.
   void begin(std::string_view what);
 
+  /// Whether the line is a row; one of blanks is none.
+  [[nodiscard]] static auto is_row(std::string_view line) noexcept -> bool {
+    return line.find_first_not_of(" \t\r") != std::string_view::npos;
+  }
+
   void add_line(std::string_view line, std::uint64_t number);
 
   /// Rows that came since the last `take`.

@@ -46,9 +46,9 @@ RAYTRAIN_INLINE void LibsvmTable::begin_file(std::string const& name) {
 
 RAYTRAIN_INLINE void LibsvmTable::add_line(std::string_view line, std::uint64_t number) {
   place_.line = number;
+  if (!is_row(line)) return;
   line = line.substr(0, line.find('#'));
   auto const label = take_word(line);
-  if (label.empty()) return;
   if (!parse_float(label, labels_.emplace_back())) {
     refuse(fmt::format("the label '{}' is not a number that float32 can hold", shown_field(label)),
            "begin each line with one label");

@@ -26,6 +26,12 @@ class LibsvmTable {
   /// The next lines are of this file.
   void begin_file(std::string const& name);
 
+  /// Whether the line is a row; one of blanks and a comment is none.
+  [[nodiscard]] static auto is_row(std::string_view line) noexcept -> bool {
+    auto const begin = line.find_first_not_of(" \t\r");
+    return begin != std::string_view::npos && line[begin] != '#';
+  }
+
   void add_line(std::string_view line, std::uint64_t number);
 
   /// Rows that came since the last `take`.

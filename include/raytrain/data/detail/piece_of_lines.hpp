@@ -15,6 +15,12 @@ struct PieceOfLines {
   std::uint64_t line_number = 1;  ///< Of the first one.
 };
 
+/// And the rows that they are.
+struct PieceOfRows : PieceOfLines {
+  std::uint64_t first_row = 0;          ///< Its number in the file.
+  std::optional<std::uint64_t> rows{};  ///< None where that is not known before they are read.
+};
+
 /// Takes the first line off a text, without the line feed, or the carriage return and line feed, at its end.
 [[nodiscard]] inline auto take_line(std::string_view& text) -> std::string_view {
   auto line = text.substr(0, text.find('\n'));

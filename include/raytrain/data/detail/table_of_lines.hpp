@@ -22,6 +22,7 @@
 #include <raytrain/data/detail/line_reader.hpp>
 #include <raytrain/data/detail/piece_of_lines.hpp>
 #include <raytrain/data/detail/pieces_ahead.hpp>
+#include <raytrain/data/detail/row_turns.hpp>
 
 namespace raytrain::detail {
 
@@ -30,67 +31,101 @@ namespace raytrain::detail {
 template <class Table>
 class RowsOfLines {
  public:
-  /// `threads`: those that read it, from 1. `bytes`: of a piece that a thread takes at a time.
-  RowsOfLines(std::filesystem::path const& path, std::uint64_t most_unpack_ratio, int threads,
-              std::size_t bytes = bytes_of_piece)
-      : lines_{path, most_unpack_ratio, Table::options_name() + "::max_unpack_ratio"},
-        threads_{threads},
-        piece_bytes_{bytes} {}
+  /// How a file is read.
+  struct Options {
+    std::uint64_t most_unpack_ratio;
+    int threads = 1;                           ///< Those that read it, from 1.
+    RowTurns turns{};                          ///< Of the rows that are added, where others are skipped.
+    std::size_t piece_bytes = bytes_of_piece;  ///< That a thread takes at a time.
+  };
 
-  /// To the same table each time, until it has so many or the file ends.
+  RowsOfLines(std::filesystem::path const& path, Options const& options)
+      : lines_{path, options.most_unpack_ratio, Table::options_name() + "::max_unpack_ratio"},
+        attempted_{"read '" + path.string() + '\''},
+        options_{options} {}
+
+  /// Adds so many rows, as far as there are, to the same table each time.
+  ///
+  /// Errors: also `invalid_call` for rows that were to be skipped.
   void add_to(Table& table, std::size_t rows) {
-    while (table.rows() < rows) {
-      if (!ahead_ && can_read_ahead(table)) read_ahead(table);
-      if (!ahead_) {
-        if (!add_line(table, lines_)) return;
-      } else {
-        if (!part_ && !take_part(table)) return;
-        add_part(table, rows);
-      }
-    }
+    options_.turns.check_keeps(row_, attempted_);
+    (void)go_on(table, rows, true);
   }
+
+  /// Passes over so many rows, as far as there are, without a look at more than where they end. False at the end of
+  /// the file. `table`: that of `add_to`.
+  [[nodiscard]] auto skip(Table& table, std::size_t rows) -> bool { return go_on(table, rows, false) > 0; }
 
  private:
   /// What a thread makes of a piece.
   struct Part {
-    PieceOfLines piece;
-    std::optional<Table> rows;  ///< None where the table has to see the lines itself, to learn of them or refuse one.
-    std::size_t added = 0;      ///< Of the rows.
+    PieceOfRows piece;
+    /// Of the rows that turns keep. None where the table has to see the lines itself, to learn of them or refuse one.
+    std::optional<Table> rows;
+    std::size_t at = 0;                   ///< The row of these that comes next.
     std::optional<LinesOfPiece> lines{};  ///< Those that are left, instead of rows.
+
+    [[nodiscard]] auto end_row() const -> std::uint64_t { return piece.first_row + *piece.rows; }
   };
+
+  /// How many rows were added, or passed over.
+  auto go_on(Table& table, std::size_t rows, bool are_added) -> std::uint64_t {
+    constexpr auto last = std::numeric_limits<std::uint64_t>::max();
+    auto const begin = row_;
+    auto const end = rows > last - begin ? last : begin + rows;
+    while (row_ < end) {
+      if (!ahead_ && can_read_ahead(table)) read_ahead(table);
+      auto const is_left = !ahead_ ? pass_line(table, lines_, are_added) : part_ || take_part(table);
+      if (!is_left) return std::exchange(row_, end) - begin;  // as if the last block were as large as others
+      if (ahead_) pass_part(table, end, are_added);
+    }
+    return rows;
+  }
 
   /// False at the end.
   template <class Lines>
-  static auto add_line(Table& table, Lines& lines) -> bool {
+  auto pass_line(Table& table, Lines& lines, bool is_added) -> bool {
     auto const line = lines.next();
-    if (line) table.add_line(*line, lines.number());
-    return line.has_value();
+    if (!line) return false;
+    if (is_added) table.add_line(*line, lines.number());
+    if (Table::is_row(*line)) ++row_;
+    return true;
   }
 
   /// Behind the first line, which may have a byte order mark.
   [[nodiscard]] auto can_read_ahead(Table const& table) const -> bool {
-    return threads_ > 1 && lines_.number() > 0 && lines_.disk_bytes() >= least_bytes_of_pieces && table.is_settled();
+    return options_.threads > 1 && lines_.number() > 0 && lines_.disk_bytes() >= least_bytes_of_pieces &&
+           table.is_settled();
   }
 
   void read_ahead(Table const& table) {
     learn_from(table);
-    auto const make = [this](PieceOfLines piece) { return part_of(std::move(piece)); };
-    ahead_.emplace(
-        threads_, [this] { return lines_.next_piece(piece_bytes_); }, [make] { return make; });
+    auto const next = [this, row = row_]() mutable {
+      auto piece = lines_.next_piece(options_.piece_bytes, row, &Table::is_row);
+      if (piece) row += *piece->rows;
+      return piece;
+    };
+    auto const make = [this](PieceOfRows piece) { return part_of(std::move(piece)); };
+    ahead_.emplace(options_.threads, next, [make] { return make; });
   }
 
   /// On any thread.
-  [[nodiscard]] auto part_of(PieceOfLines piece) const -> Part {
+  [[nodiscard]] auto part_of(PieceOfRows piece) const -> Part {
     auto const like = [&] {
       std::lock_guard const lock{mutex_};
       return like_;
     }();
     std::optional<Table> rows{*like};
-    try {
-      for (LinesOfPiece lines{piece}; add_line(*rows, lines);) {
+    if (options_.turns.keeps_any(piece.first_row, *piece.rows)) {
+      try {
+        auto row = piece.first_row;
+        for (LinesOfPiece lines{piece}; auto const line = lines.next();) {
+          if (options_.turns.keeps(row)) rows->add_line(*line, lines.number());
+          row += Table::is_row(*line) ? 1 : 0;
+        }
+      } catch (Error const&) {
+        rows.reset();
       }
-    } catch (Error const&) {
-      rows.reset();
     }
     return {std::move(piece), std::move(rows)};
   }
@@ -104,16 +139,17 @@ class RowsOfLines {
     return true;
   }
 
-  void add_part(Table& table, std::size_t rows) {
+  void pass_part(Table& table, std::uint64_t end, bool is_added) {
     if (!part_->lines) {
-      auto const count = std::min(rows - table.rows(), part_->rows->rows() - part_->added);
-      table.add_rows(*part_->rows, part_->added, count);
-      part_->added += count;
-      if (part_->added == part_->rows->rows()) part_.reset();
+      auto const count = static_cast<std::size_t>(std::min(end, part_->end_row()) - row_);
+      if (is_added) table.add_rows(*part_->rows, part_->at, count);
+      if (options_.turns.keeps(row_)) part_->at += count;
+      row_ += count;
+      if (row_ == part_->end_row()) part_.reset();
       return;
     }
-    while (table.rows() < rows) {
-      if (add_line(table, *part_->lines)) continue;
+    while (row_ < end) {
+      if (pass_line(table, *part_->lines, is_added)) continue;
       part_.reset();
       if (table.is_settled()) learn_from(table);
       return;
@@ -128,12 +164,13 @@ class RowsOfLines {
   }
 
   LineReader lines_;
-  int threads_;
-  std::size_t piece_bytes_;
-  std::optional<Part> part_;  ///< Whose rows are added.
+  std::string attempted_;
+  Options options_;
+  std::uint64_t row_ = 0;     ///< Of the file, which comes next.
+  std::optional<Part> part_;  ///< Whose rows come next.
   mutable std::mutex mutex_;
-  std::shared_ptr<Table const> like_;                     ///< What parts are made by.
-  std::optional<PiecesAhead<PieceOfLines, Part>> ahead_;  ///< Its threads use the above, but for `part_`.
+  std::shared_ptr<Table const> like_;                    ///< What parts are made by.
+  std::optional<PiecesAhead<PieceOfRows, Part>> ahead_;  ///< Its threads use lines, options and what parts are made by.
 };
 
 /// The rows of all files as a `Table` makes them of lines.
@@ -143,15 +180,16 @@ template <class Table, class Options>
   for (auto const& path : paths.files()) {
     read_unchanged(path, [&] {
       table.begin_file(path.string());
-      RowsOfLines<Table>{path, options.max_unpack_ratio, static_cast<int>(usable_core_count())}.add_to(
-          table, std::numeric_limits<std::size_t>::max());
+      RowsOfLines<Table> file{path, {options.max_unpack_ratio, static_cast<int>(usable_core_count())}};
+      file.add_to(table, std::numeric_limits<std::size_t>::max());
     });
   }
   table.finish();  // first, since a column that no line has would lack its integers
   return table.take();
 }
 
-/// The same in `blocks`, whose `next` and `finish` are made here.
+/// The same in `blocks`, whose functions are made here. The first block is made also where it is skipped, since types
+/// and row shapes follow from it.
 template <class Table, class Options>
 [[nodiscard]] auto blocks_of_lines(DataPaths const& paths, Options options, FileBlocksOptions blocks) -> DatasetBlocks {
   struct Reading {
@@ -159,22 +197,34 @@ template <class Table, class Options>
 
     Options options;
     Table table{options};
-    std::optional<RowsOfLines<Table>> file{};  // that is read
+    std::optional<RowsOfLines<Table>> file{};
+    bool has_rows = false;     // the first block was made
+    bool has_skipped = false;  // without a look at what the lines have
   };
   auto const reading = std::make_shared<Reading>(std::move(options));
   auto const threads = static_cast<int>(std::min<std::size_t>(usable_core_count(), 8));  // which bounds the memory
-  blocks.next = [reading, rows = blocks.rows, threads](std::filesystem::path const& path,
-                                                       bool begins) -> std::optional<Dataset> {
-    auto& [kept, table, file] = *reading;
-    if (begins) {
-      table.begin_file(path.string());
-      file.emplace(path, kept.max_unpack_ratio, threads);
-    }
-    file->add_to(table, rows);
-    if (table.rows() == 0) return std::nullopt;
-    return table.take();
+  blocks.open = [reading, threads](std::filesystem::path const& path, RowTurns const& turns) {
+    reading->table.begin_file(path.string());
+    reading->file.emplace(
+        path, typename RowsOfLines<Table>::Options{.most_unpack_ratio = reading->options.max_unpack_ratio,
+                                                   .threads = threads,
+                                                   .turns = reading->has_rows ? turns.with_known_types() : turns});
   };
-  blocks.finish = [reading] { reading->table.finish(); };
+  blocks.next = [reading, rows = blocks.rows]() -> std::optional<Dataset> {
+    reading->file->add_to(reading->table, rows);
+    if (reading->table.rows() == 0) return std::nullopt;
+    reading->has_rows = true;
+    return reading->table.take();
+  };
+  blocks.skip = [reading, rows = blocks.rows, next = blocks.next] {
+    if (!reading->has_rows) return next().has_value();
+    auto const is_block = reading->file->skip(reading->table, rows);
+    reading->has_skipped = reading->has_skipped || is_block;
+    return is_block;
+  };
+  blocks.finish = [reading] {
+    if (!reading->has_skipped) reading->table.finish();
+  };
   return file_blocks(paths, std::move(blocks));
 }
 
