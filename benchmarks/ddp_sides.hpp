@@ -59,19 +59,32 @@ inline auto adam_of(torch::nn::Sequential const& network) -> std::shared_ptr<tor
   return std::make_shared<torch::optim::Adam>(network->parameters(), job::learning_rate);
 }
 
-/// Workers that know nothing of each other: the bound for every way to exchange gradients.
-inline auto apart(std::string name, torch::nn::Sequential network, int batches_of_step = 1) -> Side {
+/// Workers that train networks of their own: the bound for every way to exchange gradients. `before_step` is called
+/// behind a step's last backward.
+inline auto apart(
+    std::string name, torch::nn::Sequential network, int batches_of_step = 1,
+    std::function<void()> const& before_step = [] {}) -> Side {
   auto const optimizer = adam_of(network);
   auto const parameters = network->parameters();
   auto train = [=, number = 0](Batch const& batch) mutable {
     auto const loss = loss_of(network, batch);
     (batches_of_step > 1 ? loss / batches_of_step : loss).backward();
     if (++number % batches_of_step != 0) return;
+    before_step();
     optimizer->step();
     // Cheaper than Optimizer::zero_grad, which LibTorch 1.13 lets fill them with zeros.
     for (auto parameter : parameters) parameter.mutable_grad().reset();
   };
   return {std::move(name), Network::own, parameters, std::move(train)};
+}
+
+/// The same, but for an all_reduce of an array of so many elements in each step, where it is fastest: with one the
+/// bound for ways that wait for each other, with those of all gradients for ways that do not overlap with backward.
+inline auto apart_in_step(std::string name, raytrain::TorchContext& ctx, torch::nn::Sequential network,
+                          std::size_t elements) -> Side {
+  auto const array = std::make_shared<raytrain::Buffer<float>>(ctx.collective().allocate<float>(elements));
+  return apart(std::move(name), std::move(network), 1,
+               [array, &ctx] { ctx.collective().all_reduce(array->span(), raytrain::ReduceOp::sum); });
 }
 
 inline auto with_reducer(std::string name, torch::nn::Sequential network,

@@ -5,6 +5,8 @@ import statistics
 MODELS = {'0.3 MB': (88, 200, 95), '9 MB': (1152, 16, 90), '69 MB': (3776, 4, 75)}
 REDUCERS = {'gloo_copied': 'copied gradients', 'gloo_views': 'gradients as views of the buckets'}
 COMPRESSED = {'bf16': 'in bf16', 'power_sgd': 'PowerSGD of rank 2'}
+# Without an exchange of gradients, but for what each step does between backward and the optimizer.
+BOUNDS = {'waiting': 'steps that only wait for each other', 'summing': 'an all_reduce of one array that is ready'}
 ACCUMULATED = 4
 # Ways to exchange gradients whose memory is measured, each in processes of its own. Memory that the ranks share counts in each.
 OF_MEMORY = {'raytrain': 'raytrain', 'sharded': 'sharded optimizer', 'accumulated': f'accumulate({ACCUMULATED})', 'bf16': 'in bf16',
@@ -37,10 +39,13 @@ def rows(context, case, goal, us):
     def over(side, twin):
         return [a / b for a, b in zip(us[side], us[twin])]
 
-    # On a busy machine a round may have no gap, and so no share of it.
-    shares = [100 * (gloo - ours) / (gloo - apart) for gloo, ours, apart in zip(us[best], us['raytrain'], us['apart']) if gloo > apart]
-    if shares:
-        context.row(case, 'share of the gap between Gloo and no exchange that is closed, %', shares, goal=goal)
+    def shares(side):  # on a busy machine a round may have no gap, and so no share of it
+        return [100 * (gloo - ours) / (gloo - apart) for gloo, ours, apart in zip(us[best], us[side], us['apart']) if gloo > apart]
+
+    if shares('raytrain'):
+        context.row(case, 'share of the gap between Gloo and no exchange that is closed, %', shares('raytrain'), goal=goal)
+        for side, name in BOUNDS.items():
+            context.row(case, f'{name}: the share that this closes, %', shares(side))
     else:
         print(f'{case}: with Gloo no round took longer than without an exchange, so that there is no gap to close')
     context.row(case, 'time of a step over Gloo', over('raytrain', best), direction='lower')

@@ -36,6 +36,10 @@ auto side_of(raytrain::TorchContext& ctx, std::int64_t hidden, std::string const
     -> ddp::Side {
   if (name == "apart") return ddp::apart(name, make_mlp(hidden));
   if (name == "apart_accumulated") return ddp::apart(name, make_mlp(hidden), job::accumulated_batches);
+  if (name == "waiting" || name == "summing") {
+    auto const elements = 784 * hidden + hidden * hidden + 10 * hidden + 2 * hidden + 10;
+    return ddp::apart_in_step(name, ctx, make_mlp(hidden), name == "waiting" ? 1 : static_cast<std::size_t>(elements));
+  }
   if (name.starts_with("gloo")) return ddp::with_reducer(name, make_mlp(hidden), group, name == "gloo_views");
   constexpr std::array ours{"raytrain", "sharded", "accumulated", "bf16", "power_sgd"};
   if (std::ranges::find(ours, name) == ours.end()) throw std::invalid_argument{"no way is called " + name};
@@ -59,8 +63,8 @@ auto side_of(raytrain::TorchContext& ctx, std::int64_t hidden, std::string const
 /// Those that take turns.
 auto sides_of(raytrain::TorchContext& ctx, std::int64_t hidden, Group const& group) -> std::vector<ddp::Side> {
   std::vector<ddp::Side> sides;
-  for (auto const* const name : {"apart", "raytrain", "gloo_copied", "gloo_views", "sharded", "apart_accumulated",
-                                 "accumulated", "bf16", "power_sgd"}) {
+  for (auto const* const name : {"apart", "raytrain", "gloo_copied", "gloo_views", "waiting", "summing", "sharded",
+                                 "apart_accumulated", "accumulated", "bf16", "power_sgd"}) {
     sides.push_back(side_of(ctx, hidden, name, group));
   }
   return sides;
