@@ -24,7 +24,7 @@ auto workers_of(Survivors const& survivors, std::vector<std::uint32_t> const& ra
 
 TEST_CASE("Ranks that are left move up, from the attempt on that begins without the lost ones") {
   Survivors survivors{WorldSize{5}};
-  survivors.lose(Rank{1});
+  survivors.lose_rank(Rank{1});
   CHECK(survivors.left() == WorldSize{4});
   CHECK(survivors.workers() == WorldSize{5});
   CHECK(workers_of(survivors, {0, 1, 2, 3, 4}, 1) == std::vector<std::uint32_t>{0, 1, 2, 3, 4});
@@ -38,10 +38,10 @@ TEST_CASE("Ranks that are left move up, from the attempt on that begins without 
 
 TEST_CASE("A rank is lost once, and in whatever order ranks are lost they are told in theirs") {
   Survivors survivors{WorldSize{4}};
-  survivors.lose(Rank{3});
+  survivors.lose_rank(Rank{3});
   survivors.begin(Attempt{2});
-  survivors.lose(Rank{0});
-  survivors.lose(Rank{3});
+  survivors.lose_rank(Rank{0});
+  survivors.lose_rank(Rank{3});
   survivors.begin(Attempt{3});
   CHECK(survivors.lost() == std::vector{Rank{0}, Rank{3}});
   CHECK(survivors.left() == WorldSize{2});
@@ -51,7 +51,7 @@ TEST_CASE("A rank is lost once, and in whatever order ranks are lost they are to
 
 TEST_CASE("A worker is left as long as its rank is, whatever rank has spoken as it before") {
   Survivors survivors{WorldSize{3}};
-  survivors.lose(Rank{0});
+  survivors.lose_rank(Rank{0});
   CHECK_FALSE(survivors.has(Rank{0}, Attempt{1}));
   CHECK(survivors.has(Rank{1}, Attempt{1}));
   CHECK(survivors.has(Rank{2}, Attempt{1}));
@@ -59,7 +59,7 @@ TEST_CASE("A worker is left as long as its rank is, whatever rank has spoken as 
   CHECK(survivors.has(Rank{0}, Attempt{2}));
   CHECK(survivors.has(Rank{1}, Attempt{2}));
   CHECK_FALSE(survivors.has(Rank{2}, Attempt{2}));
-  survivors.lose(Rank{1});
+  survivors.lose_rank(Rank{1});
   CHECK_FALSE(survivors.has(Rank{0}, Attempt{2}));
   CHECK(survivors.has(Rank{1}, Attempt{2}));
 }

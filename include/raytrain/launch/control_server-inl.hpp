@@ -210,7 +210,7 @@ RAYTRAIN_INLINE void ControlServer::tell_lost(Rank rank, std::string const& why,
   if (!closing_ && events_.on_lost) events_.on_lost(rank, {"its connection " + why, is_broken});
 }
 
-RAYTRAIN_INLINE void ControlServer::lose(Peer& peer) {
+RAYTRAIN_INLINE void ControlServer::give_up_peer(Peer& peer) {
   auto const why = "was given up: more than " + std::to_string(options_.max_unwritten_bytes) +
                    " bytes wait for it, which its process does not read";
   auto const adopted =

@@ -193,7 +193,7 @@ class ControlServer {
     housekeeping.spawn(watch_heartbeats());
     while (auto const request = co_await requests_.receive()) {
       if (request->adopted < 0) {
-        lose(*peer_of(request->rank));
+        give_up_peer(*peer_of(request->rank));
       } else {
         take_over(*request, connections);
       }
@@ -353,7 +353,7 @@ class ControlServer {
   void tell_lost(Rank rank, std::string const& why, bool is_broken = false);
 
   /// A rank for which too much waits.
-  void lose(Peer& peer);
+  void give_up_peer(Peer& peer);
 
   void take_over(Request const& request, Scope& connections);
   /// None where the system has no room for it, as who asks is told.

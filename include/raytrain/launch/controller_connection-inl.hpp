@@ -40,7 +40,7 @@ RAYTRAIN_INLINE ControllerConnection::ControllerConnection(Job& job, ControlClie
 RAYTRAIN_INLINE void ControllerConnection::connect(ControlClient::Options options) {
   client_.emplace(std::move(options),
                   ControlClient::Events{[this](ControllerMessage message) { take(std::move(message)); },
-                                        [this](std::string why) { lose(std::move(why)); }});
+                                        [this](std::string why) { lose_controller(std::move(why)); }});
 }
 
 RAYTRAIN_INLINE void ControllerConnection::end() noexcept {
@@ -65,7 +65,7 @@ RAYTRAIN_INLINE void ControllerConnection::take(ControllerMessage message) {
   events_.on_message(std::move(message));
 }
 
-RAYTRAIN_INLINE void ControllerConnection::lose(std::string why) {
+RAYTRAIN_INLINE void ControllerConnection::lose_controller(std::string why) {
   if (is_over_.exchange(true)) return;
   job_.abandon();
   events_.on_lost(std::move(why));

@@ -44,7 +44,7 @@ class ControllerConnection {
  private:
   void connect(ControlClient::Options options);
   void take(ControllerMessage message);
-  void lose(std::string why);
+  void lose_controller(std::string why);
 
   Job& job_;
   Events events_;

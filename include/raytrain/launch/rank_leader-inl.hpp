@@ -91,7 +91,7 @@ RAYTRAIN_INLINE void RankLeader::listen() {
       std::move(options),
       ControlServer::Events{
           .on_message = [this](Rank rank, WorkerMessage& message) { return workers_.hand_on(rank, message); },
-          .on_lost = [this](Rank rank, ControlServer::LostConnection const& lost) { lose(rank, lost.text); },
+          .on_lost = [this](Rank rank, ControlServer::LostConnection const& lost) { lose_rank(rank, lost.text); },
           .on_stranger = [this](std::string text) { workers_.push(Warning{std::move(text)}); }});
 }
 
@@ -110,7 +110,7 @@ RAYTRAIN_INLINE auto RankLeader::has_lost_ranks() -> bool {
   return !lost_.empty();
 }
 
-RAYTRAIN_INLINE void RankLeader::lose(Rank rank, std::string const& why) {
+RAYTRAIN_INLINE void RankLeader::lose_rank(Rank rank, std::string const& why) {
   job_.abandon();
   auto const text = "process " + std::to_string(job_.process_of(rank).pid) + " is lost: " + why;
   {

@@ -44,7 +44,7 @@ class RankLeader final : public Launcher {
   void check_nobody_lost();
 
   // On the server's thread:
-  void lose(Rank rank, std::string const& why);
+  void lose_rank(Rank rank, std::string const& why);
 
   RankJob& job_;
   detail::RemoteWorkers workers_;

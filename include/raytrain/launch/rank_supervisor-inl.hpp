@@ -269,7 +269,7 @@ RAYTRAIN_INLINE void RankSupervisor::start_job(std::string const& folder) {
                                .survives_losses = survives_losses_},
         SupervisedJob::Events{
             .on_message = [this, number](Rank rank, WorkerMessage& message) { return take(number, rank, message); },
-            .on_lost = [this, number](SupervisedJob::Lost lost) { return lose(number, std::move(lost)); },
+            .on_lost = [this, number](SupervisedJob::Lost lost) { return lose_rank(number, std::move(lost)); },
             .is_own = [this, number](Rank rank, WorkerMessage const& message) { return is_own(number, rank, message); },
             .on_stranger = [this](std::string text) { workers_.push(Warning{std::move(text)}); }});
   } catch (...) {
@@ -391,7 +391,7 @@ RAYTRAIN_INLINE auto RankSupervisor::can_go_on() const -> bool {
   return true;
 }
 
-RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, SupervisedJob::Lost lost) -> bool {
+RAYTRAIN_INLINE auto RankSupervisor::lose_rank(std::uint64_t job, SupervisedJob::Lost lost) -> bool {
   Loss loss;
   auto others_go_on = false;
   {
@@ -406,7 +406,7 @@ RAYTRAIN_INLINE auto RankSupervisor::lose(std::uint64_t job, SupervisedJob::Lost
     loss.was_told = loss.has_ended ? failure_is_told_ : std::exchange(failure_is_told_, true);
     loss.is_preempted = ends_by_preemption_ =
         ends_by_preemption_ || std::ranges::find(preempted_, lost.rank) != preempted_.end();
-    survivors_.lose(lost.rank);
+    survivors_.lose_rank(lost.rank);
     others_go_on = lost.is_gone && can_go_on();  // MPI would wait for one that lives
     if (others_go_on) {
       replace_lost_at_ = std::chrono::steady_clock::now() + replace_lost_after;

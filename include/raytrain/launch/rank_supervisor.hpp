@@ -123,7 +123,7 @@ class RankSupervisor final : public Supervisor {
   [[nodiscard]] auto is_own(std::uint64_t job, Rank rank_of_job, WorkerMessage const& message) -> bool;
   [[nodiscard]] auto take(std::uint64_t job, Rank rank_of_job, WorkerMessage& message) -> bool;
   /// Whether the others of the job can go on.
-  [[nodiscard]] auto lose(std::uint64_t job, SupervisedJob::Lost lost) -> bool;
+  [[nodiscard]] auto lose_rank(std::uint64_t job, SupervisedJob::Lost lost) -> bool;
   void tell_of(Loss loss);
   /// Only with the lock.
   [[nodiscard]] auto can_go_on() const -> bool;

@@ -50,7 +50,7 @@ RAYTRAIN_INLINE void Controller::on(RestartDue const& due) {
 
 RAYTRAIN_INLINE void Controller::on(LaunchFailed& failed) {
   for (auto const& worker : workers_) end_worker(rank_of(worker));
-  fail(std::move(failed.error));
+  fail_attempt(std::move(failed.error));
 }
 
 RAYTRAIN_INLINE void Controller::launch(std::uint64_t training_iteration) {
@@ -89,7 +89,7 @@ RAYTRAIN_INLINE void Controller::on(StartIsDue const& due) {
                     {},
                     "it has not begun to train within " + std::to_string(due.limit.count()) + " ms",
                     "see what keeps its process before fit(); raise ScalingConfig::start_timeout where that is right"};
-    fail(std::move(error).with_origin(rank_of(worker), worker.hostname));
+    fail_attempt(std::move(error).with_origin(rank_of(worker), worker.hostname));
   }
 }
 
@@ -111,7 +111,7 @@ RAYTRAIN_INLINE void Controller::on(Silent& silent) {
           (silent.waits ? ", as all others: they wait for each other in collectives" : ""),
       silent.doing +
           "; raise FailureConfig::hang_timeout, or call heartbeat() in long work, or announce it by expect()"};
-  fail(std::move(error).with_origin(silent.rank, worker.hostname));  // which tells workers once to abort
+  fail_attempt(std::move(error).with_origin(silent.rank, worker.hostname));  // which tells workers once to abort
   if (silent.waits || !policy_.replaces_processes) return;
   // It would not return either when it is told to: the others need not wait for it.
   end_worker(silent.rank);
@@ -163,7 +163,7 @@ RAYTRAIN_INLINE void Controller::on(Failed& failed) {
   if (failed.error.rank) end_worker(*failed.error.rank);
   process_is_spent_ = process_is_spent_ || failed.process_is_spent;
   auto const is_lost = failed.process_is_spent && failed.error.code == Errc::worker_failed;
-  if (!is_lost || !failed.error.rank || !is_preempted(*failed.error.rank)) return fail(std::move(failed.error));
+  if (!is_lost || !failed.error.rank || !is_preempted(*failed.error.rank)) return fail_attempt(std::move(failed.error));
   // It was not left the time to end in order.
   cut_short_ = resizing_ = true;
   abort_workers();
@@ -195,7 +195,7 @@ RAYTRAIN_INLINE auto Controller::check_calls(Finished const& finished) -> bool {
                   {},
                   calls(first) + " and " + calls(finished) + ", which are not the same ones",
                   "make every rank call the same operations in the same order, on arrays of one size and type"};
-  fail(std::move(error).with_origin(finished.rank, workers_.at(finished.rank.value).hostname));
+  fail_attempt(std::move(error).with_origin(finished.rank, workers_.at(finished.rank.value).hostname));
   return false;
 }
 
@@ -213,13 +213,13 @@ RAYTRAIN_INLINE void Controller::set_waits_in_vain(Worker& worker, bool waits) {
   waiting = waits ? waiting + 1 : waiting - 1;
 }
 
-RAYTRAIN_INLINE void Controller::fail(ErrorInfo error) {
+RAYTRAIN_INLINE void Controller::fail_attempt(ErrorInfo error) {
   state_ = RunState::stopping;
-  note(std::move(error));
+  record_failure(std::move(error));
   abort_workers();
 }
 
-RAYTRAIN_INLINE void Controller::note(ErrorInfo error) {
+RAYTRAIN_INLINE void Controller::record_failure(ErrorInfo error) {
   failures_.push_back(error);
   act(RecordMessage{std::move(error)});
 }
@@ -339,7 +339,7 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
 
 RAYTRAIN_INLINE void Controller::finish() {
   // Whoever looks for what the run has reached would find an older one.
-  if (lost_checkpoint_) note(std::move(*lost_checkpoint_));
+  if (lost_checkpoint_) record_failure(std::move(*lost_checkpoint_));
   if (failures_.empty()) warn_of_dropped_checkpoint();
   auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
   state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;

@@ -125,7 +125,7 @@ class Controller {
   void on(CheckpointLost& lost);
 
   // The run goes on without one that could not be written.
-  void lose(CheckpointOrdinal checkpoint, ErrorInfo error);
+  void lose_checkpoint(CheckpointOrdinal checkpoint, ErrorInfo error);
 
   void on(Progress& progress) { act(RecordMessage{std::move(progress)}); }
 
@@ -202,11 +202,11 @@ class Controller {
 
   void set_waits_in_vain(Worker& worker, bool waits);
 
-  // Notes the error, and aborts the workers.
-  void fail(ErrorInfo error);
+  // Ends the attempt: records the error, and aborts the workers.
+  void fail_attempt(ErrorInfo error);
 
-  // Keeps the error, and tells it to the callbacks.
-  void note(ErrorInfo error);
+  // Keeps the error for the end of the attempt, and has it told to the callbacks. Workers go on.
+  void record_failure(ErrorInfo error);
 
   void launch(std::uint64_t training_iteration);
 

@@ -36,7 +36,7 @@ RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
   if (arriving.handed_over > 0 && arriving.handed_over < workers_.size()) return;  // states of different moments
   // Each rank sends its report before the part that belongs to it, so rank 0's report is there by now.
   if (arriving.failure) {
-    lose(number, std::move(*arriving.failure));
+    lose_checkpoint(number, std::move(*arriving.failure));
   } else if (arriving.rank_0_report) {
     auto const& rank_0_report = *arriving.rank_0_report;
     scores_[number] = rank_0_report.hands_over ? std::nullopt : score_of(rank_0_report.metrics);
@@ -67,12 +67,12 @@ RAYTRAIN_INLINE void Controller::on(CheckpointDurable& durable) {
 RAYTRAIN_INLINE void Controller::on(CheckpointLost& lost) {
   scores_.erase(lost.checkpoint);
   if (policy_.checkpoint.on_failed_write == OnFailedWrite::warn && lost.error.code == Errc::io) {
-    return lose(lost.checkpoint, std::move(lost.error));
+    return lose_checkpoint(lost.checkpoint, std::move(lost.error));
   }
-  fail(std::move(lost.error));
+  fail_attempt(std::move(lost.error));
 }
 
-RAYTRAIN_INLINE void Controller::lose(CheckpointOrdinal checkpoint, ErrorInfo error) {
+RAYTRAIN_INLINE void Controller::lose_checkpoint(CheckpointOrdinal checkpoint, ErrorInfo error) {
   Warning warning{"goes on without a checkpoint that could not be written (CheckpointConfig::on_failed_write): " +
                   error.text()};
   warning.rank = error.rank;
@@ -95,7 +95,7 @@ RAYTRAIN_INLINE void Controller::refuse_missing_checkpoints() {
                         std::to_string(rank_of(*most).value) + " has reported " +
                         std::to_string(most->checkpoints - first_checkpoint_.value),
                     "call report with a checkpoint equally often on every rank"};
-    fail(std::move(error).with_origin(rank_of(worker), {}));
+    fail_attempt(std::move(error).with_origin(rank_of(worker), {}));
     return;
   }
 }
@@ -132,7 +132,7 @@ RAYTRAIN_INLINE auto Controller::check_epoch(Report const& report) -> bool {
   ErrorInfo error{Errc::rank_mismatch, "reporting a checkpoint",
                   of(first->first, first->second) + ", and " + of(report.rank, *epoch),
                   "call report with a checkpoint equally often on every rank"};
-  fail(std::move(error).with_origin(report.rank, workers_.at(report.rank.value).hostname));
+  fail_attempt(std::move(error).with_origin(report.rank, workers_.at(report.rank.value).hostname));
   return false;
 }
 
@@ -140,7 +140,7 @@ RAYTRAIN_INLINE auto Controller::check_score(Report const& report) -> bool {
   if (policy_.checkpoint.score_attribute.empty()) return true;
   auto const refuse = [&](std::string happened, std::string remedy) {
     ErrorInfo error{Errc::invalid_report, "CheckpointConfig::score_attribute", std::move(happened), std::move(remedy)};
-    fail(std::move(error).with_origin(report.rank, {}));
+    fail_attempt(std::move(error).with_origin(report.rank, {}));
     return false;
   };
   auto const score = report.metrics.number(policy_.checkpoint.score_attribute);

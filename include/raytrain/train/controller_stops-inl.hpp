@@ -77,7 +77,7 @@ RAYTRAIN_INLINE auto Controller::fail_by_preemptions() -> bool {
     auto failure = preemption;
     failure.happened += ", and FailureConfig::max_preemptions is " + std::to_string(policy_.failure.max_preemptions);
     failure.remedy = "see who takes processes away, or raise max_preemptions";
-    note(std::move(failure));
+    record_failure(std::move(failure));
   }
   return true;
 }
@@ -133,7 +133,7 @@ RAYTRAIN_INLINE void Controller::leave_behind() {
     } else {
       ErrorInfo error{
           Errc::timed_out, {}, what, "look at stop_requested() in long work, or raise RunConfig::stop_grace"};
-      note(std::move(error).with_origin(rank, worker.hostname));
+      record_failure(std::move(error).with_origin(rank, worker.hostname));
     }
   }
 }

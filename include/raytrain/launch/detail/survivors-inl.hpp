@@ -17,7 +17,7 @@ RAYTRAIN_INLINE auto rank_without(std::vector<Rank> const& lost, Rank rank_of_jo
   return {rank_of_job.value - static_cast<std::uint32_t>(before)};
 }
 
-RAYTRAIN_INLINE void Survivors::lose(Rank rank_of_job) {
+RAYTRAIN_INLINE void Survivors::lose_rank(Rank rank_of_job) {
   auto const place = std::ranges::lower_bound(lost_, rank_of_job);
   if (place == lost_.end() || *place != rank_of_job) lost_.insert(place, rank_of_job);
 }

@@ -16,7 +16,7 @@ class Survivors {
  public:
   explicit Survivors(WorldSize job = {}) : job_{job} {}
 
-  void lose(Rank rank_of_job);
+  void lose_rank(Rank rank_of_job);
 
   /// In ascending order.
   [[nodiscard]] auto lost() const noexcept -> std::vector<Rank> const& { return lost_; }

@@ -100,7 +100,7 @@ RAYTRAIN_INLINE auto RunDriver::run() -> Result {
   try {
     log_ = AppendFile{plan_.directory.progress_path()};
   } catch (std::exception const&) {
-    fail(current_error());
+    record_failure(current_error());
   }
   announce();
   if (plan_.directory.previous_state() == to_string(RunState::running)) {
@@ -186,7 +186,7 @@ RAYTRAIN_INLINE void RunDriver::perform(std::vector<RunAction>& actions) {
     try {
       std::visit([this](auto& what) { this->carry_out(what); }, action);
     } catch (...) {
-      fail(current_error());
+      record_failure(current_error());
     }
   }
 }
@@ -199,7 +199,7 @@ RAYTRAIN_INLINE void RunDriver::report_own_failures() {
   }
 }
 
-RAYTRAIN_INLINE void RunDriver::fail(ErrorInfo error) {
+RAYTRAIN_INLINE void RunDriver::record_failure(ErrorInfo error) {
   if (!failure_texts_.insert(error.text()).second) return;
   failures_.push_back(std::move(error).with_origin({}, host_.hostname));
 }
@@ -347,7 +347,7 @@ RAYTRAIN_INLINE void RunDriver::log(Metrics const& all) {
   try {
     log_.write_line(to_json(all));
   } catch (std::exception const&) {
-    fail(current_error());
+    record_failure(current_error());
   }
 }
 

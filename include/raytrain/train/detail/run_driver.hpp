@@ -207,7 +207,7 @@ class RunDriver final : private MessageQueue {
 
   // Keeps an error of the driver's own for the controller, each text once: what fails at one report mostly fails at
   // each.
-  void fail(ErrorInfo error);
+  void record_failure(ErrorInfo error);
 
   void carry_out(LaunchWorkers const& launch);
 
@@ -291,7 +291,7 @@ class RunDriver final : private MessageQueue {
     try {
       function();
     } catch (...) {
-      fail(current_error());
+      record_failure(current_error());
     }
     take_late_failures();
   }
@@ -327,7 +327,7 @@ class RunDriver final : private MessageQueue {
   std::uint64_t armed_graces_ = 0;       // the end of any but the last one is ignored
   AppendFile log_;                       // progress.jsonl
   RunHistory history_;
-  RunCallbacks callbacks_{plan_.fit.callbacks, [this](ErrorInfo error) { fail(std::move(error)); }};
+  RunCallbacks callbacks_{plan_.fit.callbacks, [this](ErrorInfo error) { record_failure(std::move(error)); }};
   std::deque<ErrorInfo> failures_;       // of the driver, not judged yet
   std::set<std::string> failure_texts_;  // of all of them
   Timings timings_;
