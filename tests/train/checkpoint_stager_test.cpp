@@ -41,10 +41,10 @@ struct Refused : std::exception {
 TEST_CASE("the exception of a part that could not be written ends in the worker that it was thrown to") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), StartId{1}};
-  BackgroundThread writer;
+  BackgroundThread store_thread;
   FunctionQueue queue{[](WorkerMessage const&) { throw Refused{}; }};
   WorkerLink link{{}, queue};
-  CheckpointStager stager{{.store = store, .writer = writer, .link = link}};
+  CheckpointStager stager{{.store = store, .store_thread = store_thread, .link = link}};
   for (std::uint64_t checkpoint = 0; checkpoint < 200; ++checkpoint) {
     CAPTURE(checkpoint);
     CheckpointDraft draft;
@@ -63,10 +63,10 @@ TEST_CASE("a state is copied to where the one before was, and not before that on
                                ++written;
                              }};
   store.begin(StartId{1}, {});
-  BackgroundThread writer;
+  BackgroundThread store_thread;
   FunctionQueue queue;
   WorkerLink link{{}, queue};
-  CheckpointStager stager{{.store = store, .writer = writer, .link = link}};
+  CheckpointStager stager{{.store = store, .store_thread = store_thread, .link = link}};
   std::vector<std::byte const*> places;
   for (std::uint64_t checkpoint = 0; checkpoint < 4; ++checkpoint) {
     auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
@@ -91,12 +91,12 @@ TEST_CASE(
                                if (written++ == 0) let_write.get_future().wait();
                              }};
   store.begin(StartId{1}, {});
-  BackgroundThread writer;
+  BackgroundThread store_thread;
   std::vector<std::uint64_t> told;
   FunctionQueue queue{
       [&](WorkerMessage const& message) { told.push_back(std::get<CheckpointRef>(message).checkpoint.value); }};
   WorkerLink link{{}, queue};
-  CheckpointStager stager{{.store = store, .writer = writer, .link = link}};
+  CheckpointStager stager{{.store = store, .store_thread = store_thread, .link = link}};
   std::vector<std::byte const*> places;
   auto const state = [&] {
     return CheckpointDraft::replicated(

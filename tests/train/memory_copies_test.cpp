@@ -209,13 +209,13 @@ TEST_CASE("a checkpoint that could not be written leaves the copy of the one bef
 TEST_CASE("a neighbour copies what rank 0 writes into the same memory in turns, and writes and tells nothing of it") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), StartId{1}};
-  BackgroundThread writer;
+  BackgroundThread store_thread;
   std::vector<CheckpointRef> told;
   FunctionQueue queue{[&](WorkerMessage message) { told.push_back(std::get<CheckpointRef>(std::move(message))); }};
   WorkerLink link{{.world_rank = Rank{1}, .world_size = WorldSize{2}}, queue};
   auto const copies = std::make_shared<CheckpointCopies>();
   CheckpointStager stager{
-      {.store = store, .writer = writer, .link = link, .copies = {.kept = copies, .of_replicated = true}}};
+      {.store = store, .store_thread = store_thread, .link = link, .copies = {.kept = copies, .of_replicated = true}}};
   std::vector<std::byte const*> places;
   for (std::uint64_t checkpoint = 0; checkpoint < 6; ++checkpoint) {
     auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {

@@ -242,15 +242,15 @@ class ControlServer {
     Connection connection{*this, std::move(stream)};
     connection.adopted_as = adopted_as;
     strangers_.push_back(&connection);
-    Scope writer{executor_};
-    co_await read_messages(connection, writer);
+    Scope writing{executor_};
+    co_await read_messages(connection, writing);
     connection.close();
-    writer.cancel();
+    writing.cancel();
     finish_connection(connection);
-    co_await writer.join();
+    co_await writing.join();
   }
 
-  auto read_messages(Connection& connection, Scope& writer) -> asio::awaitable<void> {
+  auto read_messages(Connection& connection, Scope& writing) -> asio::awaitable<void> {
     Bytes buffer;
     try {
       while (!connection.said_goodbye && connection.why.empty()) {
@@ -263,7 +263,7 @@ class ControlServer {
         }
         if (connection.rank) connection.heard = now();
         connection.session.feed(BytesView{buffer}.first(count));
-        co_await take(connection, writer);
+        co_await take(connection, writing);
       }
     } catch (std::system_error const&) {
       connection.is_broken = connection.why.empty();
@@ -274,7 +274,7 @@ class ControlServer {
   }
 
   /// What the session has at hand.
-  auto take(Connection& connection, Scope& writer) -> asio::awaitable<void> {
+  auto take(Connection& connection, Scope& writing) -> asio::awaitable<void> {
     while (connection.why.empty()) {
       auto event = connection.session.next();
       if (!event) co_return;
@@ -287,7 +287,7 @@ class ControlServer {
       } else if (auto const* const challenge = std::get_if<detail::Challenge>(&*event)) {
         co_await connection.stream.write(challenge->handshake);
       } else if (auto const* const hello = std::get_if<detail::Hello>(&*event)) {
-        co_await admit_rank(connection, hello->rank, writer);
+        co_await admit_rank(connection, hello->rank, writing);
       } else if (auto const* const refusal = std::get_if<detail::Refusal>(&*event)) {
         co_await refuse(connection, *refusal);
       } else if (std::holds_alternative<detail::Goodbye>(*event)) {
@@ -310,7 +310,7 @@ class ControlServer {
     connection.heard = now();
   }
 
-  auto admit_rank(Connection& connection, Rank rank, Scope& writer) -> asio::awaitable<void> {
+  auto admit_rank(Connection& connection, Rank rank, Scope& writing) -> asio::awaitable<void> {
     auto& peer = *peer_of(rank);
     if (connection.adopted_as.value_or(rank) != rank) {
       detail::Refusal const refusal{detail::HandshakeStatus::no_such_rank,
@@ -335,7 +335,7 @@ class ControlServer {
     if (events_.on_connected) events_.on_connected(rank, connection.stream.peer_process());
     auto const answer = connection.session.answer(detail::HandshakeStatus::accepted);
     co_await connection.stream.write(answer);
-    writer.spawn(peer.outbox.write_to(connection.stream));
+    writing.spawn(peer.outbox.write_to(connection.stream));
   }
 
   void stop_awaiting(Peer& peer);

@@ -104,7 +104,7 @@ RAYTRAIN_INLINE void CheckpointStager::stage_held() {
     return std::exception_ptr{};
   }};
   writing_ = std::make_shared<Writing>(Writing{task.get_future()});
-  options_.writer.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
+  options_.store_thread.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
 }
 
 RAYTRAIN_INLINE auto CheckpointStager::write(Part const& part) -> CheckpointRef {

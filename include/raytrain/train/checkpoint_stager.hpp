@@ -35,7 +35,7 @@ class CheckpointStager {
   /// Where it writes, and for whom.
   struct Options {
     CheckpointStore& store;
-    BackgroundThread& writer;
+    BackgroundThread& store_thread;  ///< Which stages the parts.
     WorkerLink& link;
     OnFailedWrite on_failed_write = OnFailedWrite::fail;  ///< As in `CheckpointConfig`.
     int write_retries = 0;                                ///< Likewise.

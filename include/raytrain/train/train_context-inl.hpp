@@ -48,7 +48,7 @@ namespace raytrain {
 RAYTRAIN_INLINE TrainContext::TrainContext(WorkerSetup setup)
     : setup_{std::move(setup)},
       stager_{{.store = run().store,
-               .writer = run().writer,
+               .store_thread = run().store_thread,
                .link = setup_.link,
                .on_failed_write = run().checkpoint_config.on_failed_write,
                .write_retries = run().checkpoint_config.write_retries,

@@ -53,9 +53,9 @@ struct RunShared {
   std::vector<std::string> known_report_fields;  ///< Those of the run in this directory; empty before its first report.
   Clock& clock;
   CheckpointStore& store;
-  BackgroundThread& writer;   ///< Writes checkpoints, in order.
-  HangWatch& hang_watch;      ///< Of all workers of the process.
-  std::stop_source failed{};  ///< Fires when one of these workers has failed.
+  BackgroundThread& store_thread;  ///< On which this process works in the store, in order.
+  HangWatch& hang_watch;           ///< Of all workers of the process.
+  std::stop_source failed{};       ///< Fires when one of these workers has failed.
   /// Copies of the run's checkpoints in the memory of this process; null: none are kept.
   std::shared_ptr<CheckpointCopies> copies{};
   bool has_first_rank = false;  ///< Rank 0's worker is one of these.

@@ -35,7 +35,7 @@ RAYTRAIN_INLINE auto shared_by_workers(FitPlan const& plan, Begin const& begin, 
                 .known_report_fields = begin.report_fields,
                 .clock = plan.clock,
                 .store = here.store,
-                .writer = here.writer,
+                .store_thread = here.store_thread,
                 .hang_watch = here.hang_watch,
                 .copies = std::move(here.copies),
                 .has_first_rank = here.has_first_rank});

@@ -54,7 +54,7 @@ struct ForWorkers {
   WorkerRange range{};                   ///< As in `RunShared`.
   std::optional<Checkpoint> checkpoint;  ///< The one to go on from.
   CheckpointStore& store;
-  BackgroundThread& writer;
+  BackgroundThread& store_thread;  ///< As in `RunShared`.
   HangWatch& hang_watch;
   std::shared_ptr<CheckpointCopies> copies;
   bool has_first_rank = false;

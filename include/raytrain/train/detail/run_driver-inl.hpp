@@ -141,7 +141,7 @@ RAYTRAIN_INLINE auto RunDriver::run() -> Result {
 RAYTRAIN_INLINE void RunDriver::end_workers() {
   if (outcome_->left_behind.empty()) {
     launcher_.join();
-    writer_.reset();
+    store_thread_.reset();
     return;
   }
   std::string ranks;
@@ -156,7 +156,7 @@ RAYTRAIN_INLINE void RunDriver::end_workers() {
           "; this process ends with exit status 75, start it again to go on from the last checkpoint\n");
   if (!launcher_.replaces_processes()) return;
   launcher_.join();
-  writer_.reset();
+  store_thread_.reset();
 }
 
 RAYTRAIN_INLINE auto RunDriver::try_send(WorkerMessage& message) -> bool {
@@ -237,7 +237,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
                                         {.range = launcher_.range(),
                                          .checkpoint = std::move(checkpoint),
                                          .store = store_,
-                                         .writer = *writer_,
+                                         .store_thread = *store_thread_,
                                          .hang_watch = hang_watch_,
                                          .copies = copies_,
                                          .has_first_rank = true});
@@ -400,12 +400,12 @@ RAYTRAIN_INLINE void RunDriver::take_late_failures() {
 }
 
 RAYTRAIN_INLINE auto RunDriver::whole_checkpoints() -> std::vector<Checkpoint> {
-  if (!writer_) return resume_point_.whole_checkpoints();
+  if (!store_thread_) return resume_point_.whole_checkpoints();
   // Beside workers that did not return it may still delete some.
   auto const list = std::make_shared<std::packaged_task<std::vector<Checkpoint>()>>(
       [this] { return resume_point_.whole_checkpoints(); });
   auto listed = list->get_future();
-  writer_->post([list] { (*list)(); });
+  store_thread_->post([list] { (*list)(); });
   constexpr std::chrono::seconds longest{10};  // a store that hangs must not keep fit() from its end
   return listed.wait_for(longest) == std::future_status::ready ? listed.get() : resume_point_.whole_checkpoints();
 }

@@ -217,19 +217,19 @@ class RunDriver final : private MessageQueue {
     Timer timer{executor_};
     auto const due = co_await timer.wait_until(plan_.fit.clock.after(restart.wait));
     if (!due) co_return;
-    writer_->post([this, unfinished = std::move(restart.unfinished), kept = kept_checkpoint()] {
+    store_thread_->post([this, unfinished = std::move(restart.unfinished), kept = kept_checkpoint()] {
       look_for_checkpoint(unfinished, kept);
     });
   }
 
-  // On the thread of commits and deletions: the parts that workers have left are discarded, and the newest checkpoint
+  // On the store thread: the parts that workers have left are discarded, and the newest checkpoint
   // is the one to go on from.
   void look_for_checkpoint(std::vector<CheckpointOrdinal> const& unfinished, std::optional<CheckpointNumber> kept);
 
   // The checkpoint that a worker of the next attempt has in memory, if the attempt before has committed it.
   [[nodiscard]] auto kept_checkpoint() -> std::optional<CheckpointNumber>;
 
-  // When the run has ended: those in the store, looked for on the thread of commits and deletions while there is one.
+  // When the run has ended: those in the store, looked for on the store thread while there is one.
   [[nodiscard]] auto whole_checkpoints() -> std::vector<Checkpoint>;
 
   void launch(LaunchWorkers const& action);
@@ -312,8 +312,9 @@ class RunDriver final : private MessageQueue {
   ResumePoint resume_point_;                                                        // of the attempt
   std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.fit.run.checkpoint);  // of rank 0's process
   Host host_;
-  std::optional<BackgroundThread> writer_{std::in_place};  // stages the parts of this process, commits and deletes
-  std::optional<BackgroundThread> room_watch_;             // of hosts that come and go
+  std::optional<BackgroundThread> store_thread_{
+      std::in_place};                           // stages the parts of this process, commits and deletes
+  std::optional<BackgroundThread> room_watch_;  // of hosts that come and go
   std::atomic<bool> looks_for_room_{false};
   Room room_seen_;                              // on that thread
   std::atomic<std::int64_t> workers_asked_{0};  // not handled yet; 0: none

@@ -64,7 +64,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
   auto& report = commit.rank_0_report;
   if (report.hands_over) report.metrics = history_.metrics_until(report.training_iteration);
   auto kept_reports = history_.counts_until(commit.training_iterations);
-  writer_->post([this, commit = std::move(commit), kept_reports = std::move(kept_reports)]() mutable {
+  store_thread_->post([this, commit = std::move(commit), kept_reports = std::move(kept_reports)]() mutable {
     try {
       auto const checkpoint = commit.checkpoint;
       plan_.directory.check_in_place();
@@ -90,7 +90,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(CommitCheckpoint& commit) {
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(DeleteCheckpoint const& action) {
-  writer_->post_later([this, number = action.number] {
+  store_thread_->post_later([this, number = action.number] {
     try {
       plan_.directory.check_in_place();
       store_.remove(number);
@@ -102,7 +102,7 @@ RAYTRAIN_INLINE void RunDriver::carry_out(DeleteCheckpoint const& action) {
 }
 
 RAYTRAIN_INLINE void RunDriver::carry_out(DiscardCheckpoint const& action) {
-  writer_->post([this, checkpoint = action.checkpoint] {
+  store_thread_->post([this, checkpoint = action.checkpoint] {
     try {
       plan_.directory.check_in_place();
       store_.discard(checkpoint);

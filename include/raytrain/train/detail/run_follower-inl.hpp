@@ -88,7 +88,7 @@ RAYTRAIN_INLINE void RunFollower::leave_job() noexcept {
   }
   job_.end_worker();
   connection_->end();
-  writer_.reset();
+  store_thread_.reset();
 }
 
 RAYTRAIN_INLINE void RunFollower::take(Event& event) {
@@ -134,7 +134,7 @@ RAYTRAIN_INLINE void RunFollower::open_run(Begin const& begin) {
   std::filesystem::path const path{begin.run_path};
   check_same_folder(path, begin);
   if (store_ != nullptr) return;
-  writer_.emplace();
+  store_thread_.emplace();
   store_ = open_store(plan_.fit.run.checkpoint.store, path);
   store_->begin(StartId{begin.start, begin.start_id}, begin.run_id);
 }
@@ -152,7 +152,7 @@ RAYTRAIN_INLINE void RunFollower::launch(Begin& begin) {
                                         {.range = plan_.workers,
                                          .checkpoint = std::move(checkpoint),
                                          .store = *store_,
-                                         .writer = *writer_,
+                                         .store_thread = *store_thread_,
                                          .hang_watch = hang_watch_,
                                          .copies = copies_});
   auto const work = [shared, this, attempt = begin.attempt](Worker worker) {

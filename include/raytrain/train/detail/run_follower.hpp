@@ -126,7 +126,7 @@ class RunFollower {
   std::optional<WorkerLink> link_;          // of the present attempt
   std::shared_ptr<CheckpointStore> store_;  // none before its worker begins
   std::shared_ptr<CheckpointCopies> copies_ = copies_as(plan_.fit.run.checkpoint);
-  std::optional<BackgroundThread> writer_;
+  std::optional<BackgroundThread> store_thread_;
   HangWatch hang_watch_{plan_.fit.run.failure.hang_timeout};
   std::optional<Ended> ended_;
   std::optional<std::string> lost_;
