@@ -48,8 +48,8 @@ TEST_CASE("the exception of a part that could not be written ends in the worker 
   for (std::uint64_t checkpoint = 0; checkpoint < 200; ++checkpoint) {
     CAPTURE(checkpoint);
     CheckpointDraft draft;
-    stager.stage(draft.add("model", "weights"), CheckpointOrdinal{checkpoint}, {});
-    CHECK_THROWS_AS(stager.drain(), Refused);
+    stager.begin_staging(draft.add("model", "weights"), CheckpointOrdinal{checkpoint}, {});
+    CHECK_THROWS_AS(stager.finish_staging(), Refused);
     REQUIRE(ended_by.load() == std::this_thread::get_id());
   }
 }
@@ -76,9 +76,9 @@ TEST_CASE("a state is copied to where the one before was, and not before that on
     std::jthread late;
     if (checkpoint == 1) late = std::jthread{[&] { let_write.set_value(); }};
     stager.fill(draft);
-    stager.stage(std::move(draft), CheckpointOrdinal{checkpoint}, {});
+    stager.begin_staging(std::move(draft), CheckpointOrdinal{checkpoint}, {});
   }
-  stager.drain();
+  stager.finish_staging();
   CHECK(places == std::vector(4, places.front()));
 }
 
@@ -104,15 +104,15 @@ TEST_CASE(
   };
   auto draft = state();
   stager.fill(draft);
-  stager.stage(std::move(draft), CheckpointOrdinal{0}, {});
+  stager.begin_staging(std::move(draft), CheckpointOrdinal{0}, {});
   for (std::uint64_t checkpoint = 1; checkpoint < 5; ++checkpoint) {
     draft = state();
     stager.fill_to_hold(draft);
     stager.hold(std::move(draft), CheckpointOrdinal{checkpoint}, {});
   }
   let_write.set_value();
-  stager.stage_held();
-  stager.drain();
+  stager.begin_staging_held();
+  stager.finish_staging();
   CHECK(places[1] != places[0]);
   CHECK(std::vector(places.begin() + 1, places.end()) == std::vector(4, places[1]));
   CHECK(told == std::vector<std::uint64_t>{0, 4});

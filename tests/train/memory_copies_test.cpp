@@ -226,8 +226,8 @@ TEST_CASE("a neighbour copies what rank 0 writes into the same memory in turns, 
     });
     stager.fill(draft);
     draft.add("rank_0001/own", std::to_string(checkpoint));
-    stager.stage(std::move(draft), CheckpointOrdinal{checkpoint}, {});
-    stager.drain();
+    stager.begin_staging(std::move(draft), CheckpointOrdinal{checkpoint}, {});
+    stager.finish_staging();
     copies->settle(CheckpointSettled{CheckpointOrdinal{checkpoint}, CheckpointNumber{checkpoint + 1}});
     auto const copy = copies->find(CheckpointNumber{checkpoint + 1}, "model");
     REQUIRE(copy.has_value());

@@ -26,16 +26,16 @@
 
 namespace raytrain {
 
-struct CheckpointStager::Writing {
+struct CheckpointStager::Staging {
   std::future<std::exception_ptr> failure;
 };
 
 RAYTRAIN_INLINE CheckpointStager::~CheckpointStager() {
-  if (writing_) writing_->failure.wait();
+  if (staging_) staging_->failure.wait();
 }
 
 RAYTRAIN_INLINE void CheckpointStager::fill(CheckpointDraft& draft) {
-  drain();
+  finish_staging();
   fill_to_hold(draft);
 }
 
@@ -49,11 +49,11 @@ RAYTRAIN_INLINE void CheckpointStager::fill_to_hold(CheckpointDraft& draft) {
   draft.fill(rank(), buffers_);
 }
 
-RAYTRAIN_INLINE void CheckpointStager::stage(CheckpointDraft draft, CheckpointOrdinal checkpoint,
-                                             TakenData::State taken) {
-  drain();
+RAYTRAIN_INLINE void CheckpointStager::begin_staging(CheckpointDraft draft, CheckpointOrdinal checkpoint,
+                                                     TakenData::State taken) {
+  finish_staging();
   hold(std::move(draft), checkpoint, std::move(taken));
-  stage_held();
+  begin_staging_held();
 }
 
 RAYTRAIN_INLINE void CheckpointStager::hold(CheckpointDraft draft, CheckpointOrdinal checkpoint,
@@ -81,14 +81,14 @@ RAYTRAIN_INLINE void CheckpointStager::give_up_held() {
   if (held_copy_) options_.copies.kept->drop(*std::exchange(held_copy_, std::nullopt));
 }
 
-RAYTRAIN_INLINE void CheckpointStager::stage_held() {
+RAYTRAIN_INLINE void CheckpointStager::begin_staging_held() {
   held_copy_.reset();
   if (!held_) return;
-  drain();
+  finish_staging();
   // A failure is a value, so that this thread alone holds the exception in the end, and ends it.
   std::packaged_task<std::exception_ptr()> task{[this, part = std::exchange(held_, std::nullopt)]() mutable {
     try {
-      auto ref = write(*part);
+      auto ref = stage_part(*part);
       ref.batch_sizes = std::move(part->taken.batch_sizes);
       ref.positions = std::move(part->taken.positions);
       ref.orders = std::move(part->taken.orders);
@@ -103,11 +103,11 @@ RAYTRAIN_INLINE void CheckpointStager::stage_held() {
     }
     return std::exception_ptr{};
   }};
-  writing_ = std::make_shared<Writing>(Writing{task.get_future()});
+  staging_ = std::make_shared<Staging>(Staging{task.get_future()});
   options_.store_thread.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
 }
 
-RAYTRAIN_INLINE auto CheckpointStager::write(Part const& part) -> CheckpointRef {
+RAYTRAIN_INLINE auto CheckpointStager::stage_part(Part const& part) -> CheckpointRef {
   for (int retries = 0;; ++retries) {
     try {
       return options_.store.stage(part.draft, rank(), part.checkpoint);
@@ -139,9 +139,9 @@ RAYTRAIN_INLINE auto CheckpointStager::pause_before(int retry) -> bool {
   return !aborted.stop_requested() && !options_.failed.stop_requested();
 }
 
-RAYTRAIN_INLINE void CheckpointStager::drain() {
-  if (auto const writing = std::exchange(writing_, nullptr)) {
-    if (auto const failure = writing->failure.get()) std::rethrow_exception(failure);
+RAYTRAIN_INLINE void CheckpointStager::finish_staging() {
+  if (auto const staging = std::exchange(staging_, nullptr)) {
+    if (auto const failure = staging->failure.get()) std::rethrow_exception(failure);
   }
 }
 

@@ -20,15 +20,16 @@ namespace raytrain {
 
 class CheckpointStore;
 
-/// Writes one worker's parts of checkpoints beside the training, one at a time, and tells the controller of each. Holds
-/// one more, which is not to be written yet.
+/// Stages one worker's parts of checkpoints beside the training: the store thread writes them, one at a time, where no
+/// reader takes them for a checkpoint, and tells the controller of each. When all ranks' parts are staged the driver
+/// commits them. Holds one part more, which is not to be staged yet.
 ///
 /// Threads: the worker's.
 class CheckpointStager {
  public:
   /// What it keeps in memory for the next attempt.
   struct Copies {
-    std::shared_ptr<CheckpointCopies> kept{};  ///< With the parts that it writes; none: nothing is kept.
+    std::shared_ptr<CheckpointCopies> kept{};  ///< With the parts that it stages; none: nothing is kept.
     bool of_replicated = false;                ///< Also what rank 0 writes of replicated drafts, by filling them here.
   };
 
@@ -49,7 +50,7 @@ class CheckpointStager {
   auto operator=(CheckpointStager const&) -> CheckpointStager& = delete;
   ~CheckpointStager();
 
-  /// Calls `CheckpointDraft::fill` once this worker's previous part is written, with the memory that that part
+  /// Calls `CheckpointDraft::fill` once this worker's previous part is staged, with the memory that that part
   /// had: so one copy of the state is in memory, and not two. The part that is held is given up.
   ///
   /// Errors: `io` of the previous part.
@@ -58,24 +59,24 @@ class CheckpointStager {
   /// The same without the wait, in the memory of the part that is held.
   void fill_to_hold(CheckpointDraft& draft);
 
-  /// Gives the part to the thread that writes, once this worker's previous part is written. The part that is held is
-  /// given up.
+  /// Gives the part to the store thread, once this worker's previous part is staged, and returns before this one is.
+  /// The part that is held is given up.
   ///
-  /// Errors: `io` of the previous part; this one is then not written.
-  void stage(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken);
+  /// Errors: `io` of the previous part; this one is then not staged.
+  void begin_staging(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken);
 
-  /// Keeps the part in place of the one that is held, until `stage_held`. Of a part without files, which needs no
-  /// writing, the controller is told at once.
+  /// Keeps the part in place of the one that is held, until `begin_staging_held`. Of a part without files, which needs
+  /// no writing, the controller is told at once.
   void hold(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken);
 
-  /// Writes the part that is held, if there is one. Errors: as `stage`.
-  void stage_held();
+  /// The same for the part that is held, if there is one.
+  void begin_staging_held();
 
-  /// Waits until nothing is being written. Errors: `io`, once, when a part could not be written.
-  void drain();
+  /// Waits until nothing is being staged. Errors: `io`, once, when a part could not be written.
+  void finish_staging();
 
  private:
-  struct Writing;
+  struct Staging;
 
   struct Part {
     CheckpointDraft draft;
@@ -83,8 +84,8 @@ class CheckpointStager {
     TakenData::State taken;
   };
 
-  // Tries it as often as `write_retries` allows.
-  auto write(Part const& part) -> CheckpointRef;
+  // On the store thread. Tries it as often as `write_retries` allows.
+  auto stage_part(Part const& part) -> CheckpointRef;
   void give_up_held();
   // False when the worker is aborted, or one of its process has failed.
   auto pause_before(int retry) -> bool;
@@ -96,7 +97,7 @@ class CheckpointStager {
   CheckpointCopies::Files replicated_;  // of the draft that was filled last, until its part is held
   std::optional<Part> held_;
   std::optional<CheckpointOrdinal> held_copy_;  // in `Options::copies`, of the part that is held or told of
-  std::shared_ptr<Writing> writing_;            // of the part that was staged last; none: it was waited for
+  std::shared_ptr<Staging> staging_;            // of the part that was begun last; none: it was waited for
 };
 
 }  // namespace raytrain

@@ -184,12 +184,12 @@ RAYTRAIN_INLINE void TrainContext::finish() {
   // A part before that could not be written is no reason to lose the newest state.
   std::exception_ptr failure;
   try {
-    stager_.drain();
+    stager_.finish_staging();
   } catch (...) {
     failure = std::current_exception();
   }
-  stager_.stage_held();
-  stager_.drain();
+  stager_.begin_staging_held();
+  stager_.finish_staging();
   if (failure) std::rethrow_exception(failure);
 }
 
@@ -294,9 +294,9 @@ RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, Checkpo
   if (fate == Fate::hold) return stager_.hold(std::move(draft), checkpoint, taken_data_->state());
   written_.push_back({checkpoint, agreed_at_});
   if (schedule_) schedule_->note_written(last_report_);
-  stager_.stage(std::move(draft), checkpoint, taken_data_->state());
+  stager_.begin_staging(std::move(draft), checkpoint, taken_data_->state());
   if (run().checkpoint_config.mode == CheckpointMode::sync) {
-    stager_.drain();
+    stager_.finish_staging();
     barrier_before_commit();
     setup_.link.wait_committed(checkpoint);
   }
