@@ -381,11 +381,12 @@ TEST_CASE("a buffer is sent after a backward only when a rank has changed it, a 
       LocalCollective local{group, Rank{rank}};
       NotingCollective collective{local, asked};
       auto const module = std::make_shared<Buffered>();
-      raytrain::detail::GradientAverager const averager{*module,
-                                                        1,
-                                                        {.collective = collective,
-                                                         .taken = std::make_shared<raytrain::detail::BatchProgress>(),
-                                                         .warn = [](std::string const&) {}}};
+      raytrain::detail::GradientAverager const averager{
+          *module,
+          1,
+          {.collective = collective,
+           .worker_step = std::make_shared<raytrain::detail::WorkerStep>(),
+           .warn = [](std::string const&) {}}};
       auto const backward = [&] {
         asked.calls.clear();
         (module->w * all(1)).sum().backward();
@@ -428,12 +429,12 @@ TEST_CASE(
       LocalCollective local{group, Rank{rank}};
       NotingCollective collective{local, asked};
       auto const module = std::make_shared<Normed>();
-      auto const taken = std::make_shared<raytrain::detail::BatchProgress>();
+      auto const worker_step = std::make_shared<raytrain::detail::WorkerStep>();
       raytrain::detail::GradientAverager const averager{
-          *module, 1, {.collective = collective, .taken = taken, .warn = [](std::string const&) {}}};
+          *module, 1, {.collective = collective, .worker_step = worker_step, .warn = [](std::string const&) {}}};
       asked.calls.clear();
       for (int backward = 1; backward <= 8; ++backward) {
-        (void)taken->window.add(4, 0, false);
+        (void)worker_step->window.add(4, 0, false);
         (module->norm(torch::rand({3, 2})).sum() + (module->w * all(backward)).sum()).backward();
         using Calls = std::vector<std::string>;
         auto const sum = "all_reduce " + std::to_string(4 * (16 + 2 * 16 + 3 + 3 + 3));

@@ -162,7 +162,7 @@ auto exchanged_by(std::function<std::shared_ptr<GradientExchange>()> const& make
 /// A step of a layer of SyncBatchNorm: its result, gradients and running statistics.
 auto normalized(torch::Device device, Collective& collective) -> Tensors {
   auto const joined =
-      std::make_shared<raytrain::detail::JoinedBatch>(collective, std::make_shared<raytrain::detail::BatchProgress>());
+      std::make_shared<raytrain::detail::JoinedBatch>(collective, std::make_shared<raytrain::detail::WorkerStep>());
   SyncBatchNorm norm{5};
   {
     torch::NoGradGuard const no_grad;

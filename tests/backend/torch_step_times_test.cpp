@@ -152,7 +152,7 @@ TEST_CASE("averaging is the exchange, and what comes behind it is rest") {
   raytrain::detail::GradientAverager const averager{*timed.model,
                                                     1,
                                                     {.collective = collective,
-                                                     .taken = std::make_shared<raytrain::detail::BatchProgress>(),
+                                                     .worker_step = std::make_shared<raytrain::detail::WorkerStep>(),
                                                      .timer = timed.timer,
                                                      .warn = [](std::string const&) {}}};
   auto const batches = timed.shard.batches({.batch_size = 3});
@@ -169,7 +169,7 @@ TEST_CASE("two models in one backward are one backward, and two exchanges") {
     return std::make_unique<raytrain::detail::GradientAverager>(
         *model, number,
         raytrain::detail::GradientAverager::Worker{.collective = collective,
-                                                   .taken = std::make_shared<raytrain::detail::BatchProgress>(),
+                                                   .worker_step = std::make_shared<raytrain::detail::WorkerStep>(),
                                                    .timer = timed.timer,
                                                    .warn = [](std::string const&) {}});
   };

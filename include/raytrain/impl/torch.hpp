@@ -7,7 +7,6 @@
 #include <raytrain/backend/torch/cpu_advice-inl.hpp>
 #include <raytrain/backend/torch/detail/autocast_state-inl.hpp>
 #include <raytrain/backend/torch/detail/backward_exchange-inl.hpp>
-#include <raytrain/backend/torch/detail/batch_progress-inl.hpp>
 #include <raytrain/backend/torch/detail/batch_thread-inl.hpp>
 #include <raytrain/backend/torch/detail/data_loaders-inl.hpp>
 #include <raytrain/backend/torch/detail/device_arrays-inl.hpp>
@@ -38,6 +37,7 @@
 #include <raytrain/backend/torch/detail/stored_tensors-inl.hpp>
 #include <raytrain/backend/torch/detail/tensors_of_ranks-inl.hpp>
 #include <raytrain/backend/torch/detail/worker_device-inl.hpp>
+#include <raytrain/backend/torch/detail/worker_step-inl.hpp>
 #include <raytrain/backend/torch/diloco-inl.hpp>
 #include <raytrain/backend/torch/gpu_advice-inl.hpp>
 #include <raytrain/backend/torch/grad_scaler-inl.hpp>

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include <raytrain/backend/torch/autocast.hpp>
-#include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/data_loaders.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
@@ -26,6 +25,7 @@
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
+#include <raytrain/backend/torch/detail/worker_step.hpp>
 #include <raytrain/backend/torch/sync_batch_norm.hpp>
 #include <raytrain/backend/torch/torch_checkpoint.hpp>
 #include <raytrain/backend/torch/torch_context.hpp>
@@ -85,7 +85,7 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
       step_timer_{std::move(timer)},
       models_{{.collective = *unlocking_,
                .device = device_,
-               .taken = taken_,
+               .worker_step = worker_step_,
                .timer = step_timer_,
                .virtual_shards = virtual_shards(),
                .warn = [this](std::string text) { warn(std::move(text)); },
@@ -93,7 +93,7 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
   at::set_num_threads(cpus());
   if (device_.gpu()) copies_ = std::make_shared<detail::DeviceCopies const>(device());
   if (virtual_shards() == 0) return;
-  taken_->on_turn = [this](std::optional<ShardTurn> turn) {
+  worker_step_->on_turn = [this](std::optional<ShardTurn> turn) {
     generators_.put_in_place(turn);
     models_.begin_turn(turn);
   };
@@ -115,8 +115,8 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::loader_shard(std::string_view name, std
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::listened_shard(DatasetShard shard) const -> TorchShard {
-  auto follower =
-      std::make_shared<detail::BatchFollower>(shard.is_split() ? taken_ : nullptr, shard.name(), shard.progress());
+  auto follower = std::make_shared<detail::BatchFollower>(shard.is_split() ? worker_step_ : nullptr, shard.name(),
+                                                          shard.progress());
   std::erase_if(followers_, [](auto const& each) { return each.expired(); });
   followers_.push_back(follower);
   return TorchShard{std::move(shard), {.listener = std::move(follower), .timer = step_timer_, .copies = copies_}};
@@ -147,7 +147,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) 
                 "is asked for within a step, of which only some shards' gradients are there",
                 "report it, or hand it over, behind a batch of which ends_step() is true"};
   }
-  if (auto const& window = taken_->window; window.is_open() || models_.holder_of_sum() != nullptr) {
+  if (auto const& window = worker_step_->window; window.is_open() || models_.holder_of_sum() != nullptr) {
     throw Error{Errc::invalid_call, "a checkpoint while gradients are accumulated",
                 fmt::format("is asked for within a window of accumulate({}), behind batch {} of it, and would be "
                             "without its gradients",
@@ -240,9 +240,9 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -
     throw Error{Errc::invalid_call, attempted, fmt::format("accumulate() was called with {} batches", batches),
                 "give at least 1, by which each batch is a step"};
   }
-  auto& window = taken_->window;
+  auto& window = worker_step_->window;
   if (virtual_shards() > 0) {
-    if (batches == 1) return !taken_->turn || taken_->turn->ends_step();
+    if (batches == 1) return !worker_step_->turn || worker_step_->turn->ends_step();
     throw Error{Errc::invalid_call, attempted,
                 fmt::format("accumulate({}) was called in a run of {} virtual shards, of which each step accumulates "
                             "the gradients already",
@@ -261,23 +261,23 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -
     models_.begin_accumulating_alone();
     models_.check_none_is_shared(attempted);
   }
-  auto const ends_window = !std::exchange(taken_->ends_window, {}).empty();
-  return window.add(batches, taken_->samples_of_batch, is_last || ends_window);
+  auto const ends_window = !std::exchange(worker_step_->ends_window, {}).empty();
+  return window.add(batches, worker_step_->samples_of_batch, is_last || ends_window);
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::join(bool has_batch) -> bool {
-  detail::RanksWithBatch::check_may_ask(virtual_shards(), taken_->window);
+  detail::RanksWithBatch::check_may_ask(virtual_shards(), worker_step_->window);
   models_.check_none_is_shared("workers with other numbers of batches");
   models_.check_windows_are_averaged();
-  return taken_->with_batch.ask(collective(), has_batch);
+  return worker_step_->with_batch.ask(collective(), has_batch);
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::check_finite(at::Tensor const& loss, NonFinite then) {
-  if (auto text = loss_check_.check(loss, then, world_rank(), *taken_)) warn(*std::move(text));
+  if (auto text = loss_check_.check(loss, then, world_rank(), *worker_step_)) warn(*std::move(text));
 }
 
 RAYTRAIN_TORCH_INLINE void TorchContext::finish() {
-  auto const& window = taken_->window;
+  auto const& window = worker_step_->window;
   auto const is_lost = window.is_open() || models_.holder_of_sum() != nullptr;
   if (is_lost && world_rank() == Rank{0} && !told_to_stop()) {
     warn(fmt::format(

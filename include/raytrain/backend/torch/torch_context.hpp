@@ -17,7 +17,6 @@
 
 #include <raytrain/backend/torch/autocast.hpp>
 #include <raytrain/backend/torch/data_loader.hpp>
-#include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/data_loaders.hpp>
 #include <raytrain/backend/torch/detail/device_copies.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
@@ -31,6 +30,7 @@
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
 #include <raytrain/backend/torch/detail/worker_device.hpp>
+#include <raytrain/backend/torch/detail/worker_step.hpp>
 #include <raytrain/backend/torch/elementwise_optimizer.hpp>
 #include <raytrain/backend/torch/grad_scaler.hpp>
 #include <raytrain/backend/torch/local_model.hpp>
@@ -60,7 +60,7 @@ namespace raytrain {
 class TorchContext : public TrainContext {
  public:
   explicit TorchContext(WorkerSetup setup, TorchConfig const& config = {}, ScalingConfig const& scaling = {});
-  ~TorchContext() { taken_->on_turn = {}; }
+  ~TorchContext() { worker_step_->on_turn = {}; }
   TorchContext(TorchContext const&) = delete;
   auto operator=(TorchContext const&) -> TorchContext& = delete;
 
@@ -252,7 +252,7 @@ class TorchContext : public TrainContext {
   template <TorchModule M>
   void shadow_backward(M const& model) {
     auto const& module = raytrain::module_of(model);
-    detail::shadow_backward(module, models_.find_averager(module), *taken_);
+    detail::shadow_backward(module, models_.find_averager(module), *worker_step_);
   }
 
   /// Ends the training, or warns, when the loss, one number, is an infinity or a NaN: between a batch's forward and its
@@ -325,7 +325,9 @@ class TorchContext : public TrainContext {
   }
 
   /// As `TorchBatch::is_padding`, of the batch that was taken last: for loaders, whose batches do not say so.
-  [[nodiscard]] auto is_padding() const noexcept -> bool { return taken_->turn && taken_->turn->is_padding; }
+  [[nodiscard]] auto is_padding() const noexcept -> bool {
+    return worker_step_->turn && worker_step_->turn->is_padding;
+  }
 
   /// Fills all parts of the state from the checkpoint that the run goes on from, if there is one; warns of settings
   /// that were others there. What draws random numbers goes on as well, where as many workers saved it (see
@@ -442,7 +444,7 @@ class TorchContext : public TrainContext {
   detail::UnlockingCollective* unlocking_;  ///< What `collective()` is.
   detail::WorkerDevice device_;
   detail::WorkerGenerators generators_;
-  std::shared_ptr<detail::BatchProgress> taken_ = std::make_shared<detail::BatchProgress>();
+  std::shared_ptr<detail::WorkerStep> worker_step_ = std::make_shared<detail::WorkerStep>();
   mutable std::vector<std::weak_ptr<detail::BatchFollower const>> followers_;  ///< Of the shards that there are.
   std::shared_ptr<detail::StepTimer> step_timer_;
   detail::PreparedModels models_;

@@ -43,7 +43,7 @@ RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const
       collective_{worker.collective},
       arrays_{worker.of_arrays()},
       number_{number},
-      taken_{std::move(worker.taken)},
+      worker_step_{std::move(worker.worker_step)},
       timer_{std::move(worker.timer)},
       warn_{std::move(worker.warn)},
       before_backward_{std::move(worker.before_backward)},
@@ -165,22 +165,22 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
   if (!is_under_way_) {
     if (timer_ != nullptr) (void)timer_->begin_backward();
     if (before_backward_) before_backward_();
-    taken_->with_batch.check_backward(number_);
+    worker_step_->with_batch.check_backward(number_);
     auto const under_way = std::make_shared<BackwardUnderWay>(is_under_way_);  // until an error, too
     is_under_way_ = true;
     step_ ? step_->begin_backward(digest()) : begin_backward();
     torch::autograd::Engine::get_default_engine().queue_callback([this, under_way] { on_backward_end(); });
   }
-  if (overlap_ && !taken_->window.is_open()) overlap_->arrive(index);
+  if (overlap_ && !worker_step_->window.is_open()) overlap_->arrive(index);
   arena_.expect(index, gradient);
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::begin_backward() {
-  auto const& window = taken_->window;
+  auto const& window = worker_step_->window;
   if (overlap_ && !window.is_open()) overlap_->begin(tag_of_backward(backwards_ + 1), scale());
   if (!window.has_several()) {
     // Gradients that are there are averages already, of all ranks. As they are in a plain mean, they may stay in it.
-    if (exchange_ || taken_->with_batch.factor() != 1) arena_.set_aside();
+    if (exchange_ || worker_step_->with_batch.factor() != 1) arena_.set_aside();
     return arena_.begin_backward();
   }
   auto const parameters = digest();
@@ -211,9 +211,9 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::is_accumulated(at::Tensor const& pa
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::scale() const -> double {
-  auto const& window = taken_->window;
+  auto const& window = worker_step_->window;
   auto const of_window = window.has_several() ? window.samples() / window.all_samples() : 1;
-  return exchange_.averages() ? of_window * taken_->with_batch.factor() : of_window;
+  return exchange_.averages() ? of_window * worker_step_->with_batch.factor() : of_window;
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::shadow_backward() {
@@ -227,9 +227,9 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::shadow_backward() {
 RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
   InPhase const exchanges{timer_.get(), StepTimer::Phase::exchange, StepTimer::Phase::rest};
   check_unchanged();
-  auto const& window = taken_->window;
+  auto const& window = worker_step_->window;
   sum_.is_open = window.is_open();
-  if (!sum_.is_open || !taken_->with_batch.is_known()) ++backwards_;  // windows of ranks that join may differ
+  if (!sum_.is_open || !worker_step_->with_batch.is_known()) ++backwards_;  // windows of ranks that join may differ
   if (sum_.is_open) {
     arena_.gather();
     return arena_.hide_gradients();
@@ -260,9 +260,9 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
 RAYTRAIN_TORCH_INLINE auto GradientAverager::tag_of_backward(std::uint32_t number) const -> CallTag {
   return {.of = CallOf::backward,
           .model = number_,
-          .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
+          .epoch = static_cast<std::uint16_t>(worker_step_->position.epoch),
           .number = number,
-          .samples = static_cast<std::uint32_t>(taken_->position.samples)};
+          .samples = static_cast<std::uint32_t>(worker_step_->position.samples)};
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
@@ -314,8 +314,8 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::share_buffers(std::function<bool(st
     if (is_sent(i)) (tensor.device() == arena_.device() ? sent : elsewhere).push_back(tensor);
   }
   if (sent.empty() && elsewhere.empty()) return;
-  if (!sent.empty()) broadcast_tensors(arrays_, sent, taken_->with_batch.first());
-  if (!elsewhere.empty()) broadcast_tensors(collective_, elsewhere, taken_->with_batch.first());
+  if (!sent.empty()) broadcast_tensors(arrays_, sent, worker_step_->with_batch.first());
+  if (!elsewhere.empty()) broadcast_tensors(collective_, elsewhere, worker_step_->with_batch.first());
   for (auto& buffer : buffers_) buffer.note();
 }
 

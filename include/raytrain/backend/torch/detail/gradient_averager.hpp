@@ -16,7 +16,6 @@
 #include <vector>
 
 #include <raytrain/backend/torch/detail/backward_exchange.hpp>
-#include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
@@ -24,6 +23,7 @@
 #include <raytrain/backend/torch/detail/shard_step.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
+#include <raytrain/backend/torch/detail/worker_step.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
@@ -69,7 +69,7 @@ class GradientAverager {
   struct Worker {
     Collective& collective;
     DeviceArrays* arrays = nullptr;  ///< Of the worker's device; null on the CPU.
-    std::shared_ptr<BatchProgress const> taken;
+    std::shared_ptr<WorkerStep const> worker_step;
     std::shared_ptr<StepTimer> timer{};  ///< May be null.
     std::function<void(std::string)> warn;
     std::function<void()> before_backward{};   ///< With virtual shards; else empty.
@@ -202,7 +202,7 @@ class GradientAverager {
   TaggedCollective collective_;
   TaggedCollective arrays_;  ///< For gradients and buffers, on the device where there is one.
   std::uint16_t number_;
-  std::shared_ptr<BatchProgress const> taken_;
+  std::shared_ptr<WorkerStep const> worker_step_;
   std::shared_ptr<StepTimer> timer_;
   std::function<void(std::string)> warn_;
   std::function<void()> before_backward_;

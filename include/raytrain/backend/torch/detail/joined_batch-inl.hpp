@@ -62,9 +62,9 @@ RAYTRAIN_TORCH_INLINE void JoinedBatch::set_tag(Pass pass) {
   collective_.tag() = {.of = CallOf::layer,
                        .model = pass.model,
                        .part = pass.layer,
-                       .epoch = static_cast<std::uint16_t>(taken_->position.epoch),
+                       .epoch = static_cast<std::uint16_t>(worker_step_->position.epoch),
                        .number = pass.forward,
-                       .samples = static_cast<std::uint32_t>(taken_->position.samples)};
+                       .samples = static_cast<std::uint32_t>(worker_step_->position.samples)};
 }
 
 }  // namespace raytrain::detail

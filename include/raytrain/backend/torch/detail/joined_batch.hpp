@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include <raytrain/backend/torch/detail/batch_progress.hpp>
+#include <raytrain/backend/torch/detail/worker_step.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
 
@@ -36,8 +36,8 @@ class JoinedBatch {
   };
 
   /// `collective`: outlives it.
-  JoinedBatch(Collective& collective, std::shared_ptr<BatchProgress const> taken)
-      : collective_{collective}, taken_{std::move(taken)} {}
+  JoinedBatch(Collective& collective, std::shared_ptr<WorkerStep const> worker_step)
+      : collective_{collective}, worker_step_{std::move(worker_step)} {}
 
   /// Of this worker's `x`, N x C or N x C x ..., and those of the others, whose channels are as many. A group
   /// operation.
@@ -50,7 +50,7 @@ class JoinedBatch {
   void set_tag(Pass pass);
 
   TaggedCollective collective_;
-  std::shared_ptr<BatchProgress const> taken_;
+  std::shared_ptr<WorkerStep const> worker_step_;
 };
 
 }  // namespace raytrain::detail

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/loss_check.hpp>
+#include <raytrain/backend/torch/detail/worker_step.hpp>
 #include <raytrain/backend/torch/non_finite.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -19,7 +19,7 @@
 namespace raytrain::detail {
 
 RAYTRAIN_TORCH_INLINE auto LossCheck::check(at::Tensor const& loss, NonFinite then, Rank rank,
-                                            BatchProgress const& taken) -> std::optional<std::string> {
+                                            WorkerStep const& worker_step) -> std::optional<std::string> {
   constexpr auto attempted = "checking a loss";
   if (!loss.defined() || loss.numel() != 1) {
     throw Error{Errc::invalid_call, attempted,
@@ -30,9 +30,9 @@ RAYTRAIN_TORCH_INLINE auto LossCheck::check(at::Tensor const& loss, NonFinite th
   auto const value = loss.item<double>();
   if (std::isfinite(value)) return std::nullopt;
   ++not_finite_;
-  auto const& position = taken.position;
-  auto const after =
-      taken.turn ? fmt::format(" (after {} samples of epoch {})", position.samples, position.epoch) : std::string{};
+  auto const& position = worker_step.position;
+  auto const after = worker_step.turn ? fmt::format(" (after {} samples of epoch {})", position.samples, position.epoch)
+                                      : std::string{};
   auto const happened = fmt::format("the loss of rank {} is {} in its check {}{}", rank.value, value, checked_, after);
   auto const remedy =
       "look for the operation that makes it, with torch::autograd::DetectAnomalyGuard, or take a lower "

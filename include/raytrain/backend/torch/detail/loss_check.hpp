@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include <raytrain/backend/torch/detail/batch_progress.hpp>
+#include <raytrain/backend/torch/detail/worker_step.hpp>
 #include <raytrain/backend/torch/non_finite.hpp>
 #include <raytrain/core/identifiers.hpp>
 
@@ -17,7 +17,7 @@ namespace raytrain::detail {
 class LossCheck {
  public:
   /// Returns what is to be warned of, if anything. Errors: as `TorchContext::check_finite`.
-  auto check(at::Tensor const& loss, NonFinite then, Rank rank, BatchProgress const& taken)
+  auto check(at::Tensor const& loss, NonFinite then, Rank rank, WorkerStep const& worker_step)
       -> std::optional<std::string>;
 
  private:

@@ -85,7 +85,8 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::train_together(torch::nn::Module cons
   exchange.check_same_on_all_ranks(preparing);
   share_state(module, number, WithGradients::yes);
   make_averager(module, number, std::move(exchange));
-  if (worker_.virtual_shards > 0 && worker_.taken->turn) averagers_.back()->begin_turn(*worker_.taken->turn);
+  if (worker_.virtual_shards > 0 && worker_.worker_step->turn)
+    averagers_.back()->begin_turn(*worker_.worker_step->turn);
 }
 
 RAYTRAIN_TORCH_INLINE auto PreparedModels::train_apart(torch::nn::Module const& module) -> std::uint16_t {
@@ -186,7 +187,7 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::make_averager(torch::nn::Module const
                                                          ModelExchange exchange) {
   GradientAverager::Worker worker{.collective = worker_.collective,
                                   .arrays = worker_.device.on_device(),
-                                  .taken = worker_.taken,
+                                  .worker_step = worker_.worker_step,
                                   .timer = worker_.timer,
                                   .warn = worker_.warn,
                                   .before_backward = {},

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include <raytrain/backend/torch/detail/batch_progress.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/joined_batch.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
 #include <raytrain/backend/torch/detail/worker_device.hpp>
+#include <raytrain/backend/torch/detail/worker_step.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/core/shard_position.hpp>
@@ -33,7 +33,7 @@ class PreparedModels {
   struct Worker {
     Collective& collective;
     WorkerDevice& device;
-    std::shared_ptr<BatchProgress> taken;
+    std::shared_ptr<WorkerStep> worker_step;
     std::shared_ptr<StepTimer> timer;
     std::uint32_t virtual_shards = 0;
     std::function<void(std::string)> warn;
@@ -41,7 +41,8 @@ class PreparedModels {
   };
 
   explicit PreparedModels(Worker worker)
-      : worker_{std::move(worker)}, joined_batch_{std::make_shared<JoinedBatch>(worker_.collective, worker_.taken)} {}
+      : worker_{std::move(worker)},
+        joined_batch_{std::make_shared<JoinedBatch>(worker_.collective, worker_.worker_step)} {}
 
   /// How often a model was prepared, from which the next one's number follows.
   [[nodiscard]] auto count() const noexcept -> std::uint64_t { return count_; }

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include <raytrain/backend/torch/detail/batch_progress.hpp>
+#include <raytrain/backend/torch/detail/worker_step.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>

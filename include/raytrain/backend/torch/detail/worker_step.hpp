@@ -99,12 +99,12 @@ class RanksWithBatch {
   Rank first_{};
 };
 
-/// How far a worker is in its split datasets, for which shard it computes, in which window it accumulates, and
-/// which ranks have a batch.
+/// The step that a worker is in: behind which batch of its split datasets, for which virtual shard it computes, in
+/// which window it accumulates, and which ranks have a batch.
 ///
 /// A program may take batches of several datasets side by side. The first of them in a step leads: its next batch is
 /// the next turn. The same turn of another dataset changes nothing.
-struct BatchProgress {
+struct WorkerStep {
   ShardPosition position{};  ///< Behind the last batch, of whatever dataset.
   std::optional<ShardTurn> turn{};
   std::string leader{};  ///< The dataset whose batch began the turn.
@@ -118,7 +118,8 @@ struct BatchProgress {
   /// Before the first batch of each turn, and without a turn when the leader's epoch is over; may be empty.
   std::function<void(std::optional<ShardTurn>)> on_turn{};
 
-  void take(std::string const& dataset, Batch const& batch, BatchListener const* of_shard) {
+  /// The program has a next batch of that dataset, by that shard.
+  void begin_batch(std::string const& dataset, Batch const& batch, BatchListener const* of_shard) {
     position = batch.next_position();
     samples_of_batch = batch.size();
     dataset_of_batch = dataset;
@@ -132,13 +133,14 @@ struct BatchProgress {
   }
 
   /// The program has left a range, at its end or before it.
-  void leave(std::string const& dataset, BatchListener const* of_shard) noexcept {
+  void leave_range(std::string const& dataset, BatchListener const* of_shard) noexcept {
     ends_window.erase(of_shard);
     if (dataset == dataset_of_batch) samples_of_batch = 0;
     if (dataset == leader) is_over_ = true;
   }
 
-  void end(std::string const& dataset, BatchListener const* of_shard) {
+  /// All batches of a range were taken, and the program is done with the last one.
+  void end_range(std::string const& dataset, BatchListener const* of_shard) {
     ends_window.erase(of_shard);
     if (dataset == dataset_of_batch) samples_of_batch = 0;
     if (dataset != leader || is_over_) return;
@@ -150,13 +152,13 @@ struct BatchProgress {
   bool is_over_ = false;  ///< The leader's epoch.
 };
 
-/// Follows the batches of one shard, and tells of them where its dataset is split.
+/// Follows the batches of one shard, and tells the worker's step of them where its dataset is split.
 class BatchFollower final : public BatchListener {
  public:
-  /// `progress`: null for a shard of a dataset that is not split.
-  BatchFollower(std::shared_ptr<BatchProgress> progress, std::string dataset,
+  /// `worker_step`: null for a shard of a dataset that is not split.
+  BatchFollower(std::shared_ptr<WorkerStep> worker_step, std::string dataset,
                 std::shared_ptr<ShardProgress const> of_shard)
-      : progress_{std::move(progress)}, dataset_{std::move(dataset)}, of_shard_{std::move(of_shard)} {}
+      : worker_step_{std::move(worker_step)}, dataset_{std::move(dataset)}, of_shard_{std::move(of_shard)} {}
 
   [[nodiscard]] auto dataset() const noexcept -> std::string const& { return dataset_; }
   [[nodiscard]] auto of_shard() const noexcept -> std::shared_ptr<ShardProgress const> const& { return of_shard_; }
@@ -165,19 +167,19 @@ class BatchFollower final : public BatchListener {
 
   void on_batch(Batch const& batch) override {
     is_in_last_batch_ = batch.next_position().samples == 0;
-    if (progress_) progress_->take(dataset_, batch, this);
+    if (worker_step_) worker_step_->begin_batch(dataset_, batch, this);
   }
   void on_end() override {
     is_in_last_batch_ = false;
-    if (progress_) progress_->end(dataset_, this);
+    if (worker_step_) worker_step_->end_range(dataset_, this);
   }
   void on_left() noexcept override {
     is_in_last_batch_ = false;
-    if (progress_) progress_->leave(dataset_, this);
+    if (worker_step_) worker_step_->leave_range(dataset_, this);
   }
 
  private:
-  std::shared_ptr<BatchProgress> progress_;
+  std::shared_ptr<WorkerStep> worker_step_;
   std::string dataset_;
   std::shared_ptr<ShardProgress const> of_shard_;
   bool is_in_last_batch_ = false;
@@ -186,5 +188,5 @@ class BatchFollower final : public BatchListener {
 }  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED_TORCH
-#include <raytrain/backend/torch/detail/batch_progress-inl.hpp>
+#include <raytrain/backend/torch/detail/worker_step-inl.hpp>
 #endif
