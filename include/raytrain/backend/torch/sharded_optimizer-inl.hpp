@@ -78,7 +78,7 @@ RAYTRAIN_TORCH_INLINE ShardedOptimizer::ShardedOptimizer(Setup setup)
   std::vector<at::Tensor> moved;
   for (auto const& parameter : own) moved.push_back(parameter.tensor);
   detail::check_own_memory(setup.module, moved);
-  auto const model = setup.averager == nullptr ? std::uint16_t{0} : setup.averager->number();
+  auto const model = setup.averager == nullptr ? std::uint16_t{0} : setup.averager->model_number();
   TaggedCollective collective{setup.collective,
                               {.of = detail::CallOf::preparation, .model = model, .part = setup.number}};
   check_same_on_all_ranks(own, collective);

@@ -34,35 +34,36 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const& module, std::uint16_t number,
+RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const& module, std::uint16_t model_number,
                                                          Worker worker)
     : module_{module.weak_from_this()},
       buffers_{worker.exchange.broadcasts_buffers() ? buffers_of(module) : std::vector<Buffer>{}},
-      beside_{worker.exchange.overlap() == Overlap::off ? nullptr : worker.of_arrays().duplicate()},
-      arena_{module, beside_ ? *beside_ : worker.of_arrays(), worker.device(), buffers_.size() + digest_size},
-      collective_{worker.collective},
-      arrays_{worker.of_arrays()},
-      number_{number},
+      overlap_collective_{worker.exchange.overlap() == Overlap::off ? nullptr : worker.array_collective().duplicate()},
+      arena_{module, overlap_collective_ ? *overlap_collective_ : worker.array_collective(), worker.device(),
+             buffers_.size() + digest_size},
+      cpu_collective_{worker.collective},
+      array_collective_{worker.array_collective()},
+      model_number_{model_number},
       worker_step_{std::move(worker.worker_step)},
       timer_{std::move(worker.timer)},
       warn_{std::move(worker.warn)},
       before_backward_{std::move(worker.before_backward)},
       print_{std::move(worker.print)},
-      exchange_{std::move(worker.exchange)} {
-  if (beside_) overlap_.emplace(arena_, exchange_, *beside_);
-  if (before_backward_) step_.emplace(arena_, collective_, module.buffers());
+      model_exchange_{std::move(worker.exchange)} {
+  if (overlap_collective_) backward_exchange_.emplace(arena_, model_exchange_, *overlap_collective_);
+  if (before_backward_) shard_step_.emplace(arena_, cpu_collective_, module.buffers());
   for (std::size_t index = 0; index < arena_.size(); ++index) {
-    first_versions_.push_back(version_of(arena_.parameter(index)));
+    first_parameter_versions_.push_back(version_of(arena_.parameter(index)));
   }
   // Hooks of the tensors, since those of their autograd nodes do not survive loading a state.
   for (std::size_t index = 0; index < arena_.size(); ++index) {
-    hooks_.push_back(arena_.parameter(index).register_hook(
+    hook_ids_.push_back(arena_.parameter(index).register_hook(
         [this, index](at::Tensor const& gradient) { on_gradient(index, gradient); }));
   }
 }
 
 RAYTRAIN_TORCH_INLINE GradientAverager::~GradientAverager() {
-  for (std::size_t index = 0; index < hooks_.size(); ++index) arena_.parameter(index).remove_hook(hooks_[index]);
+  for (std::size_t index = 0; index < hook_ids_.size(); ++index) arena_.parameter(index).remove_hook(hook_ids_[index]);
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::parameters() const -> std::vector<std::pair<std::string, at::Tensor>> {
@@ -92,7 +93,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::check_unchanged() const {
   }
 }
 
-RAYTRAIN_TORCH_INLINE void GradientAverager::Buffer::note() {
+RAYTRAIN_TORCH_INLINE void GradientAverager::Buffer::remember_state() {
   version = version_of(tensor);
   memory = tensor.data_ptr();
   contents.resize(is_compared() ? tensor.nbytes() : 0);
@@ -122,7 +123,7 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::buffers_of(torch::nn::Module const&
     auto const dot = item.key().rfind('.');
     buffers.push_back({.submodule = dot == std::string::npos ? "" : item.key().substr(0, dot), .tensor = item.value()});
   }
-  for (auto& buffer : buffers) buffer.note();
+  for (auto& buffer : buffers) buffer.remember_state();
   return buffers;
 }
 
@@ -132,13 +133,13 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::is_to_send(Buffer const& buffer) co
       buffers_, [&](Buffer const& each) { return each.submodule == buffer.submodule && each.has_changed(); });
 }
 
-RAYTRAIN_TORCH_INLINE auto GradientAverager::digest() const -> std::uint64_t {
+RAYTRAIN_TORCH_INLINE auto GradientAverager::parameter_digest() const -> std::uint64_t {
   std::uint64_t digest = 0;
   for (std::size_t index = 0; index < arena_.size(); ++index) {
     auto const& parameter = arena_.parameter(index);
     std::uint64_t bits = 0;
     if (!parameter.is_cpu()) {
-      bits = version_of(parameter) - first_versions_[index];
+      bits = version_of(parameter) - first_parameter_versions_[index];
     } else if (parameter.numel() > 0) {
       std::memcpy(&bits, parameter.data_ptr(), parameter.element_size());
     }
@@ -156,51 +157,52 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
                 "compute the inner gradients by torch::autograd::grad(..., create_graph), which averages nothing, and "
                 "call backward() without it on the loss that they lead to"};
   }
-  if (step_ && gradient.is_sparse()) {
+  if (shard_step_ && gradient.is_sparse()) {
     throw Error{Errc::backend, "averaging gradients over virtual shards",
                 "parameter '" + arena_.name(index) + "' has a sparse gradient, whose rows are added in an order of " +
                     "their own",
                 "make it dense: torch::nn::EmbeddingOptions::sparse(false)"};
   }
-  if (!is_under_way_) {
+  if (!backward_is_under_way_) {
     if (timer_ != nullptr) (void)timer_->begin_backward();
     if (before_backward_) before_backward_();
-    worker_step_->with_batch.check_backward(number_);
-    auto const under_way = std::make_shared<BackwardUnderWay>(is_under_way_);  // until an error, too
-    is_under_way_ = true;
-    step_ ? step_->begin_backward(digest()) : begin_backward();
+    worker_step_->with_batch.check_backward(model_number_);
+    auto const under_way = std::make_shared<BackwardUnderWay>(backward_is_under_way_);  // until an error, too
+    backward_is_under_way_ = true;
+    shard_step_ ? shard_step_->begin_backward(parameter_digest()) : begin_backward();
     torch::autograd::Engine::get_default_engine().queue_callback([this, under_way] { on_backward_end(); });
   }
-  if (overlap_ && !worker_step_->window.is_open()) overlap_->arrive(index);
+  if (backward_exchange_ && !worker_step_->window.is_open()) backward_exchange_->arrive(index);
   arena_.expect(index, gradient);
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::begin_backward() {
   auto const& window = worker_step_->window;
-  if (overlap_ && !window.is_open()) overlap_->begin(tag_of_backward(backwards_ + 1), scale());
+  if (backward_exchange_ && !window.is_open())
+    backward_exchange_->begin(tag_of_backward(averaged_backwards_ + 1), gradient_scale());
   if (!window.has_several()) {
     // Gradients that are there are averages already, of all ranks. As they are in a plain mean, they may stay in it.
-    if (exchange_ || worker_step_->with_batch.factor() != 1) arena_.set_aside();
+    if (model_exchange_ || worker_step_->with_batch.factor() != 1) arena_.set_aside();
     return arena_.begin_backward();
   }
-  auto const parameters = digest();
-  if (sum_.window != window.number()) {
-    sum_.window = window.number();
-    sum_.parameters = parameters;
-  } else if (sum_.parameters != parameters) {
+  auto const parameters = parameter_digest();
+  if (window_sum_.window != window.number()) {
+    window_sum_.window = window.number();
+    window_sum_.parameters = parameters;
+  } else if (window_sum_.parameters != parameters) {
     throw Error{Errc::invalid_call, "accumulating gradients",
-                "the parameters of model " + std::to_string(number_) +
+                "the parameters of model " + std::to_string(model_number_) +
                     " have changed since another backward for the same call of accumulate(), or of its window",
                 "call accumulate() for each batch before its backward, and step the optimizer where it is true"};
   }
   arena_.set_aside();
-  if (sum_.is_open) {
+  if (window_sum_.is_open) {
     arena_.keep_sum();
-    if (sum_.samples != window.samples()) arena_.scale_sum(sum_.samples / window.samples());
+    if (window_sum_.samples != window.samples()) arena_.scale_sum(window_sum_.samples / window.samples());
   } else {
     arena_.begin_backward();
   }
-  sum_.samples = window.samples();
+  window_sum_.samples = window.samples();
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::is_accumulated(at::Tensor const& parameter) -> bool {
@@ -210,15 +212,15 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::is_accumulated(at::Tensor const& pa
   return task == tasks->end() || task->second.needed_;
 }
 
-RAYTRAIN_TORCH_INLINE auto GradientAverager::scale() const -> double {
+RAYTRAIN_TORCH_INLINE auto GradientAverager::gradient_scale() const -> double {
   auto const& window = worker_step_->window;
   auto const of_window = window.has_several() ? window.samples() / window.all_samples() : 1;
-  return exchange_.averages() ? of_window * worker_step_->with_batch.factor() : of_window;
+  return model_exchange_.averages() ? of_window * worker_step_->with_batch.factor() : of_window;
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::shadow_backward() {
   if (arena_.size() == 0) return;  // nor has a backward of it anything to average
-  if (overlap_) overlap_->begin(tag_of_backward(backwards_ + 1), scale());
+  if (backward_exchange_) backward_exchange_->begin(tag_of_backward(averaged_backwards_ + 1), gradient_scale());
   arena_.set_aside();
   arena_.begin_backward();
   on_backward_end();
@@ -228,60 +230,61 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
   InPhase const exchanges{timer_.get(), StepTimer::Phase::exchange, StepTimer::Phase::rest};
   check_unchanged();
   auto const& window = worker_step_->window;
-  sum_.is_open = window.is_open();
-  if (!sum_.is_open || !worker_step_->with_batch.is_known()) ++backwards_;  // windows of ranks that join may differ
-  if (sum_.is_open) {
+  window_sum_.is_open = window.is_open();
+  if (!window_sum_.is_open || !worker_step_->with_batch.is_known())
+    ++averaged_backwards_;  // windows of ranks that join may differ
+  if (window_sum_.is_open) {
     arena_.gather();
     return arena_.hide_gradients();
   }
-  if (!overlap_ && scale() != 1) arena_.scale_sum(scale());
+  if (!backward_exchange_ && gradient_scale() != 1) arena_.scale_sum(gradient_scale());
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     if (is_to_send(buffers_[i])) arena_.add_to_number(i, 1);
   }
-  auto const parameters = digest();
+  auto const parameters = parameter_digest();
   Digest const own{static_cast<std::uint8_t>(parameters), static_cast<std::uint8_t>(parameters >> 8U),
                    static_cast<std::uint8_t>(parameters >> 16U)};
   for (std::size_t i = 0; i < own.size(); ++i) arena_.add_to_number(buffers_.size() + i, own[i]);
-  collective_.tag() = tag_of_backward(backwards_);
-  arrays_.tag() = collective_.tag();
+  cpu_collective_.tag() = tag_of_backward(averaged_backwards_);
+  array_collective_.tag() = cpu_collective_.tag();
   if (average()) warn_of_drift(own);
-  if (!step_ || !step_->has_several_turns()) {
+  if (!shard_step_ || !shard_step_->has_several_turns()) {
     share_buffers([this](std::size_t i) { return arena_.number(i) > 0; });
-  } else if (step_->is_in_first_turn()) {
+  } else if (shard_step_->is_in_first_turn()) {
     auto const sent = agree_on_buffers();
     share_buffers([&](std::size_t i) { return sent[i] > 0; });
-    step_->keep_buffers();
+    shard_step_->keep_buffers();
   } else {
-    step_->set_kept_buffers();
-    for (auto& buffer : buffers_) buffer.note();
+    shard_step_->set_kept_buffers();
+    for (auto& buffer : buffers_) buffer.remember_state();
   }
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::tag_of_backward(std::uint32_t number) const -> CallTag {
   return {.of = CallOf::backward,
-          .model = number_,
+          .model = model_number_,
           .epoch = static_cast<std::uint16_t>(worker_step_->position.epoch),
           .number = number,
           .samples = static_cast<std::uint32_t>(worker_step_->position.samples)};
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
-  if (step_) return step_->end_backward();
-  if (overlap_) {
-    overlap_->end_backward();
-    arena_.for_each_count([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
-    overlap_->finish(collective_);
+  if (shard_step_) return shard_step_->end_backward();
+  if (backward_exchange_) {
+    backward_exchange_->end_backward();
+    arena_.for_each_count([&](auto values) { cpu_collective_.all_reduce(values, ReduceOp::average); });
+    backward_exchange_->finish(cpu_collective_);
     arena_.show();
-    auto const* const choice = overlap_->new_choice();
-    if (choice != nullptr) print_(fmt::format("model {} exchanges its gradients {}", number_, choice->text()));
-  } else if (exchange_) {
-    exchange_.average(arena_, {.of_counts = collective_, .of_gradients = arrays_});
+    auto const* const choice = backward_exchange_->new_choice();
+    if (choice != nullptr) print_(fmt::format("model {} exchanges its gradients {}", model_number_, choice->text()));
+  } else if (model_exchange_) {
+    model_exchange_.average(arena_, {.of_counts = cpu_collective_, .of_gradients = array_collective_});
   } else {
     arena_.gather();
     if (!arena_.is_whole()) {
-      arena_.for_each_count([&](auto values) { collective_.all_reduce(values, ReduceOp::average); });
+      arena_.for_each_count([&](auto values) { cpu_collective_.all_reduce(values, ReduceOp::average); });
     }
-    arena_.for_each_array([&](auto values) { arrays_.all_reduce(values, ReduceOp::average); });
+    arena_.for_each_array([&](auto values) { array_collective_.all_reduce(values, ReduceOp::average); });
     arena_.show();
   }
   return true;
@@ -290,19 +293,19 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
 RAYTRAIN_TORCH_INLINE auto GradientAverager::agree_on_buffers() -> std::vector<std::uint8_t> {
   std::vector<std::uint8_t> sent;
   for (auto const& buffer : buffers_) sent.push_back(is_to_send(buffer) ? 1 : 0);
-  if (!sent.empty()) collective_.all_reduce(sent, ReduceOp::max);
+  if (!sent.empty()) cpu_collective_.all_reduce(sent, ReduceOp::max);
   return sent;
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::warn_of_drift(Digest const& own) {
-  if (has_warned_ || collective_.rank() != Rank{0}) return;
+  if (has_warned_of_drift_ || cpu_collective_.rank() != Rank{0}) return;
   constexpr double rounding = 1e-4;
-  for (std::size_t i = 0; i < own.size() && !has_warned_; ++i) {
-    has_warned_ = std::abs(arena_.number(buffers_.size() + i) - own[i]) > rounding;
+  for (std::size_t i = 0; i < own.size() && !has_warned_of_drift_; ++i) {
+    has_warned_of_drift_ = std::abs(arena_.number(buffers_.size() + i) - own[i]) > rounding;
   }
-  if (!has_warned_) return;
-  warn_("the parameters of model " + std::to_string(number_) + " are not the same on every rank in its backward " +
-        std::to_string(backwards_) +
+  if (!has_warned_of_drift_) return;
+  warn_("the parameters of model " + std::to_string(model_number_) +
+        " are not the same on every rank in its backward " + std::to_string(averaged_backwards_) +
         "; change them on every rank alike: as many optimizer steps, also where a backward was left out");
 }
 
@@ -314,9 +317,9 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::share_buffers(std::function<bool(st
     if (is_sent(i)) (tensor.device() == arena_.device() ? sent : elsewhere).push_back(tensor);
   }
   if (sent.empty() && elsewhere.empty()) return;
-  if (!sent.empty()) broadcast_tensors(arrays_, sent, worker_step_->with_batch.first());
-  if (!elsewhere.empty()) broadcast_tensors(collective_, elsewhere, worker_step_->with_batch.first());
-  for (auto& buffer : buffers_) buffer.note();
+  if (!sent.empty()) broadcast_tensors(array_collective_, sent, worker_step_->with_batch.first());
+  if (!elsewhere.empty()) broadcast_tensors(cpu_collective_, elsewhere, worker_step_->with_batch.first());
+  for (auto& buffer : buffers_) buffer.remember_state();
 }
 
 }  // namespace raytrain::detail

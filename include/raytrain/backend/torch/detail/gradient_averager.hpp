@@ -68,7 +68,7 @@ class GradientAverager {
   /// The worker that trains the model.
   struct Worker {
     Collective& collective;
-    DeviceArrays* arrays = nullptr;  ///< Of the worker's device; null on the CPU.
+    DeviceArrays* device_arrays = nullptr;  ///< Of the worker's device; null on the CPU.
     std::shared_ptr<WorkerStep const> worker_step;
     std::shared_ptr<StepTimer> timer{};  ///< May be null.
     std::function<void(std::string)> warn;
@@ -76,12 +76,16 @@ class GradientAverager {
     ModelExchange exchange{};                  ///< Without virtual shards.
     std::function<void(std::string)> print{};  ///< Where the exchange may be measured.
 
-    [[nodiscard]] auto of_arrays() const noexcept -> Collective& { return arrays == nullptr ? collective : *arrays; }
-    [[nodiscard]] auto device() const noexcept -> at::Device { return arrays == nullptr ? at::kCPU : arrays->device(); }
+    [[nodiscard]] auto array_collective() const noexcept -> Collective& {
+      return device_arrays == nullptr ? collective : *device_arrays;
+    }
+    [[nodiscard]] auto device() const noexcept -> at::Device {
+      return device_arrays == nullptr ? at::kCPU : device_arrays->device();
+    }
   };
 
-  /// `number`: the model's, from 1. A group operation where the exchange overlaps.
-  GradientAverager(torch::nn::Module const& module, std::uint16_t number, Worker worker);
+  /// `model_number`: from 1. A group operation where the exchange overlaps.
+  GradientAverager(torch::nn::Module const& module, std::uint16_t model_number, Worker worker);
 
   GradientAverager(GradientAverager const&) = delete;
   auto operator=(GradientAverager const&) -> GradientAverager& = delete;
@@ -94,29 +98,29 @@ class GradientAverager {
     return arena_.place_of(parameter);
   }
 
-  [[nodiscard]] auto number() const noexcept -> std::uint16_t { return number_; }
+  [[nodiscard]] auto model_number() const noexcept -> std::uint16_t { return model_number_; }
 
   /// Those whose gradients it averages, by their names.
   [[nodiscard]] auto parameters() const -> std::vector<std::pair<std::string, at::Tensor>>;
 
   /// Before the program sees the batch of this turn, with virtual shards.
-  void begin_turn(ShardTurn turn) { step_->begin_turn(turn); }
+  void begin_turn(ShardTurn turn) { shard_step_->begin_turn(turn); }
   /// After the last batch of an epoch.
-  void end_turns() { step_->end_turns(); }
+  void end_turns() { shard_step_->end_turns(); }
 
   /// Before a backward of any model, with virtual shards. Errors: as `ShardStep::check_parameters`.
-  void check_parameters() const { step_->check_parameters(digest()); }
-  [[nodiscard]] auto is_within_step() const -> bool { return step_ && step_->is_within_step(); }
+  void check_parameters() const { shard_step_->check_parameters(parameter_digest()); }
+  [[nodiscard]] auto is_within_step() const -> bool { return shard_step_ && shard_step_->is_within_step(); }
 
   /// The backward of a rank without a batch, which adds nothing to what the others' backwards average.
   void shadow_backward();
 
   /// Whether it has gradients of a window that are not averaged yet.
-  [[nodiscard]] auto holds_sum() const noexcept -> bool { return sum_.is_open; }
+  [[nodiscard]] auto holds_sum() const noexcept -> bool { return window_sum_.is_open; }
 
   /// As of `BackwardExchange`; none without one.
   [[nodiscard]] auto measured_share() const -> std::optional<double> {
-    return overlap_ ? overlap_->measured_share() : std::nullopt;
+    return backward_exchange_ ? backward_exchange_->measured_share() : std::nullopt;
   }
 
   /// Whether nobody else has the model, nor a parameter of it.
@@ -139,7 +143,8 @@ class GradientAverager {
     void const* memory = nullptr;
     std::vector<std::byte> contents{};  ///< Of one that is compared.
 
-    void note();
+    /// For `has_other_contents` and `has_changed`.
+    void remember_state();
     /// Whether to look at its bytes costs less than to send them.
     [[nodiscard]] auto is_compared() const -> bool;
     [[nodiscard]] auto has_other_contents() const -> bool;
@@ -160,10 +165,10 @@ class GradientAverager {
 
   /// Changes with the first element of any parameter; on a device with each change that LibTorch counts, since to look
   /// at it would be to wait.
-  [[nodiscard]] auto digest() const -> std::uint64_t;
+  [[nodiscard]] auto parameter_digest() const -> std::uint64_t;
 
   /// What was summed up in a window of several batches.
-  struct Sum {
+  struct WindowSum {
     std::uint64_t window = 0;      ///< Its number.
     std::uint64_t parameters = 0;  ///< Digest, in its first backward.
     double samples = 1;            ///< Of a batch that would count in the sum as it is.
@@ -173,7 +178,7 @@ class GradientAverager {
   void begin_backward();
 
   /// By which this rank's gradients are multiplied before they are averaged.
-  [[nodiscard]] auto scale() const -> double;
+  [[nodiscard]] auto gradient_scale() const -> double;
 
   void on_gradient(std::size_t index, at::Tensor const& gradient);
 
@@ -197,26 +202,26 @@ class GradientAverager {
 
   std::weak_ptr<torch::nn::Module const> module_;
   std::vector<Buffer> buffers_;
-  std::unique_ptr<Collective> beside_;  ///< Of a thread that exchanges during backwards; or null.
+  std::unique_ptr<Collective> overlap_collective_;  ///< Of `backward_exchange_`'s thread; null without it.
   GradientArena arena_;
-  TaggedCollective collective_;
-  TaggedCollective arrays_;  ///< For gradients and buffers, on the device where there is one.
-  std::uint16_t number_;
+  TaggedCollective cpu_collective_;    ///< For counts, and for buffers in CPU memory.
+  TaggedCollective array_collective_;  ///< For gradients and buffers on the worker's device; without one likewise.
+  std::uint16_t model_number_;
   std::shared_ptr<WorkerStep const> worker_step_;
   std::shared_ptr<StepTimer> timer_;
   std::function<void(std::string)> warn_;
   std::function<void()> before_backward_;
   std::function<void(std::string)> print_;
-  ModelExchange exchange_;
-  std::optional<BackwardExchange> overlap_;
-  std::uint32_t backwards_ = 0;    ///< That have averaged, so far.
-  bool has_warned_ = false;        ///< Of parameters that differ between ranks.
-  std::optional<ShardStep> step_;  ///< With virtual shards.
-  Sum sum_;
-  std::vector<unsigned> hooks_;
-  std::vector<std::uint64_t>
-      first_versions_;         ///< Of parameters on a device, when they were made the same on all ranks.
-  bool is_under_way_ = false;  ///< A backward.
+  ModelExchange model_exchange_;
+  std::optional<BackwardExchange> backward_exchange_;  ///< With `Overlap`.
+  std::uint32_t averaged_backwards_ = 0;
+  bool has_warned_of_drift_ = false;
+  std::optional<ShardStep> shard_step_;  ///< With virtual shards.
+  WindowSum window_sum_;
+  std::vector<unsigned> hook_ids_;  ///< Of the parameters, as LibTorch numbers them.
+  /// Of parameters on a device, when they were made the same on all ranks.
+  std::vector<std::uint64_t> first_parameter_versions_;
+  bool backward_is_under_way_ = false;
 };
 
 }  // namespace raytrain::detail

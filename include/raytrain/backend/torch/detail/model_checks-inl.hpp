@@ -46,10 +46,11 @@ RAYTRAIN_TORCH_INLINE auto text_of_shared_parameter(std::vector<std::unique_ptr<
   std::unordered_map<c10::TensorImpl const*, Owner> owners;
   for (auto const& averager : averagers) {
     for (auto const& [name, parameter] : averager->parameters()) {
-      auto const [owner, is_new] = owners.try_emplace(parameter.unsafeGetTensorImpl(), Owner{averager->number(), name});
+      auto const [owner, is_new] =
+          owners.try_emplace(parameter.unsafeGetTensorImpl(), Owner{averager->model_number(), name});
       if (is_new) continue;
-      return fmt::format("'{}' of model {}, which is '{}' of model {}", name, averager->number(), owner->second.name,
-                         owner->second.model);
+      return fmt::format("'{}' of model {}, which is '{}' of model {}", name, averager->model_number(),
+                         owner->second.name, owner->second.model);
     }
   }
   return {};

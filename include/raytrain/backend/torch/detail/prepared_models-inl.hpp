@@ -34,7 +34,7 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::check_windows_are_averaged() const {
   throw Error{Errc::invalid_call, "accumulating gradients",
               fmt::format("model {} had no backward in the last batch of the window before, and the gradients of "
                           "earlier ones are not averaged",
-                          holder->number()),
+                          holder->model_number()),
               "call backward() for each model where accumulate() is true"};
 }
 
@@ -186,7 +186,7 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::check_sums_by_shards(torch::nn::Modul
 RAYTRAIN_TORCH_INLINE void PreparedModels::make_averager(torch::nn::Module const& module, std::uint16_t number,
                                                          ModelExchange exchange) {
   GradientAverager::Worker worker{.collective = worker_.collective,
-                                  .arrays = worker_.device.on_device(),
+                                  .device_arrays = worker_.device.on_device(),
                                   .worker_step = worker_.worker_step,
                                   .timer = worker_.timer,
                                   .warn = worker_.warn,

@@ -33,7 +33,7 @@ RAYTRAIN_TORCH_INLINE void shadow_backward(torch::nn::Module const& module, Grad
   for (auto const& submodule : module.modules()) {
     auto const* const norm = dynamic_cast<SyncBatchNormImpl const*>(submodule.get());
     if (norm == nullptr || !norm->is_training()) continue;
-    refuse(fmt::format("model {} has a SyncBatchNorm, whose forward exchanges as well", averager->number()),
+    refuse(fmt::format("model {} has a SyncBatchNorm, whose forward exchanges as well", averager->model_number()),
            "take torch::nn::BatchNorm1d, 2d or 3d, or give every worker as many batches");
   }
   averager->shadow_backward();
