@@ -285,7 +285,7 @@ class SimulatedRun {
   }
 
   // One may have returned while a commit was waited for.
-  void leave_behind(std::vector<raytrain::Rank> const& ranks) {
+  void leave_workers_behind(std::vector<raytrain::Rank> const& ranks) {
     for (auto const rank : ranks) {
       if (!workers_[rank.value].ended) end(rank.value);
     }
@@ -384,7 +384,7 @@ class SimulatedRun {
   }
 
   void carry_out(raytrain::RestartWorkers const& restart) {
-    leave_behind(restart.left_behind);
+    leave_workers_behind(restart.left_behind);
     check(running_ == 0, "workers are started again once all have ended");
     check(commits_.empty(), "workers are started again once every commit is done");
     check(!restart.failures.empty(), "workers are started again after a failure");
@@ -440,7 +440,7 @@ class SimulatedRun {
   }
 
   void carry_out(raytrain::FinishRun const& finish) {
-    leave_behind(finish.left_behind);
+    leave_workers_behind(finish.left_behind);
     check(running_ == 0 && commits_.empty(), "a run ends after its workers and its commits");
     outcome_.state = finish.state;
     outcome_.kept_reports = kept_reports();

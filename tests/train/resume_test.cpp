@@ -62,8 +62,8 @@ class SpreadThreads : public Launcher {
   }
   void tell(ControllerMessage const& message) override { threads_.tell(message); }
   void join() noexcept override { threads_.join(); }
-  void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override {
-    threads_.leave_behind(workers, exit_text);
+  void leave_workers_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override {
+    threads_.leave_workers_behind(workers, exit_text);
   }
 
  private:

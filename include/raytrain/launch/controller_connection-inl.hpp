@@ -56,7 +56,7 @@ RAYTRAIN_INLINE void ControllerConnection::end() noexcept {
 }
 
 RAYTRAIN_INLINE void ControllerConnection::take(ControllerMessage message) {
-  if (auto const* const left = std::get_if<LeftBehind>(&message)) return job_.leave_behind(*left);
+  if (auto const* const left = std::get_if<LeftBehind>(&message)) return job_.leave_workers_behind(*left);
   if (auto const* const ended = std::get_if<Ended>(&message)) {
     is_over_ = true;
     if (ended->has_lost_ranks) job_.abandon();  // MPI would wait for them

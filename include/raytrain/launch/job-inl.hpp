@@ -59,9 +59,9 @@ RAYTRAIN_INLINE void Job::renew_world(std::function<std::unique_ptr<JobWorld>()>
   if (abandoned_) world_->abandon();
 }
 
-RAYTRAIN_INLINE void Job::leave(RankReturned const& left) noexcept {
+RAYTRAIN_INLINE void Job::tell_group(RankReturned const& returned) noexcept {
   std::scoped_lock const lock{world_mutex_};
-  if (world_ != nullptr) world_->group->leave(left.rank, left.operations);
+  if (world_ != nullptr) world_->group->leave(returned.rank, returned.operations);
 }
 
 RAYTRAIN_INLINE void Job::abandon() noexcept {
@@ -87,20 +87,20 @@ RAYTRAIN_INLINE void Job::start_worker(WorkerMain main, WorkerLink& link,
 
 RAYTRAIN_INLINE void Job::end_worker() noexcept {
   if (!worker_.joinable()) return;
-  if (!left_behind_) worker_.join();
+  if (!leaves_worker_behind_) worker_.join();
   warnings_->send_to(nullptr);
 }
 
-RAYTRAIN_INLINE void Job::leave_behind(LeftBehind const& left) noexcept {
+RAYTRAIN_INLINE void Job::leave_workers_behind(LeftBehind const& left) noexcept {
   // MPI could not end without their processes, nor a process without its worker.
   abandon();
   if (std::ranges::find(left.ranks, rank()) == left.ranks.end()) return;
-  left_behind_ = true;
+  leaves_worker_behind_ = true;
   detail::write_stderr(left.exit_text);
 }
 
 RAYTRAIN_INLINE void Job::end() noexcept {
-  if (left_behind_) detail::end_process();
+  if (leaves_worker_behind_) detail::end_process();
 }
 
 }  // namespace raytrain

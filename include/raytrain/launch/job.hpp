@@ -84,14 +84,15 @@ class Job {
   /// Waits until the worker has ended, if there is one and it was not left behind. Nobody is warned afterwards.
   void end_worker() noexcept;
 
-  /// A rank's training function has ended after so many operations, as `CollectiveGroup::leave`. From any thread.
-  void leave(RankReturned const& left) noexcept;
+  /// A rank's training function has ended after so many operations: `CollectiveGroup::leave`. From any thread.
+  void tell_group(RankReturned const& returned) noexcept;
 
   /// A rank is lost, as `JobWorld::abandon`. From any thread.
   void abandon() noexcept;
 
-  /// These workers do not return. If this process's is among them, it says its last word now. From any thread.
-  void leave_behind(LeftBehind const& left) noexcept;
+  /// The job goes on without these workers, which do not return. If this process's is among them, `exit_text` is
+  /// written to stderr now, and `end` ends the process. From any thread.
+  void leave_workers_behind(LeftBehind const& left) noexcept;
 
   /// The last call: ends the process with exit status 75 if its worker was left behind.
   void end() noexcept;
@@ -114,7 +115,7 @@ class Job {
   std::shared_ptr<detail::WarningRelay> warnings_ = std::make_shared<detail::WarningRelay>();
   std::mutex world_mutex_;  ///< What other threads do with the world, and its replacement.
   bool abandoned_ = false;
-  std::atomic<bool> left_behind_ = false;  ///< This process's worker.
+  std::atomic<bool> leaves_worker_behind_ = false;  ///< This process's worker.
   std::jthread worker_;
 };
 

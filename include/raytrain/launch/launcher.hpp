@@ -106,11 +106,11 @@ class Launcher {
   /// Waits until the workers of this process have ended. Nothing reaches the queue of `launch` afterwards.
   virtual void join() noexcept = 0;
 
-  /// These workers do not return. Where processes are replaced, theirs are killed at once, nothing is written, and
-  /// `join` follows in the end. Otherwise this replaces `join`: it writes `exit_text` to stderr at once. The process of
-  /// each such worker ends with exit status 75, in the launcher's destructor or in `Job::end`; until then its
-  /// workers use what they were given.
-  virtual void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept = 0;
+  /// The run goes on, or ends, without these workers, which do not return. Where processes are replaced, theirs are
+  /// killed at once, nothing is written, and `join` follows in the end. Otherwise this replaces `join`: it writes
+  /// `exit_text` to stderr at once. The process of each such worker ends with exit status 75, in the launcher's
+  /// destructor or in `Job::end`; until then its workers use what they were given.
+  virtual void leave_workers_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept = 0;
 };
 
 }  // namespace raytrain

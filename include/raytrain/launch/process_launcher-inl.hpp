@@ -191,7 +191,8 @@ RAYTRAIN_INLINE void ProcessLauncher::stop_before_they_start() {
   }
 }
 
-RAYTRAIN_INLINE void ProcessLauncher::leave_behind(std::vector<Rank> const& workers, std::string const&) noexcept {
+RAYTRAIN_INLINE void ProcessLauncher::leave_workers_behind(std::vector<Rank> const& workers,
+                                                           std::string const&) noexcept {
   for (auto const rank : workers) kill(rank);
 }
 

@@ -36,7 +36,7 @@ class ProcessLauncher final : public Supervisor {
   void tell(ControllerMessage const& message) override;
 
   /// Kills these processes.
-  void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override;
+  void leave_workers_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override;
 
   void end() noexcept override;
 

@@ -59,7 +59,7 @@ RAYTRAIN_INLINE void RankLeader::launch(WorkerLaunch what) {
 }
 
 RAYTRAIN_INLINE void RankLeader::tell(ControllerMessage const& message) {
-  if (auto const* const left = std::get_if<RankReturned>(&message)) job_.leave(*left);
+  if (auto const* const returned = std::get_if<RankReturned>(&message)) job_.tell_group(*returned);
   if (link_) link_->deliver(message);
   tell_others(message);
 }
@@ -69,10 +69,11 @@ RAYTRAIN_INLINE void RankLeader::join() noexcept {
   workers_.close();
 }
 
-RAYTRAIN_INLINE void RankLeader::leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept {
+RAYTRAIN_INLINE void RankLeader::leave_workers_behind(std::vector<Rank> const& workers,
+                                                      std::string const& exit_text) noexcept {
   LeftBehind const left{workers, exit_text};
   tell_others(left);
-  job_.leave_behind(left);
+  job_.leave_workers_behind(left);
   join();
 }
 

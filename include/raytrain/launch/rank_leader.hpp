@@ -31,7 +31,7 @@ class RankLeader final : public Launcher {
   void launch(WorkerLaunch what) override;
   void tell(ControllerMessage const& message) override;
   void join() noexcept override;
-  void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override;
+  void leave_workers_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override;
 
   /// The last call: ends the connections in order.
   void end() noexcept;

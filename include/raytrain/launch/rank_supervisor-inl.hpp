@@ -334,7 +334,7 @@ RAYTRAIN_INLINE void RankSupervisor::tell(ControllerMessage const& message) {
   for (std::uint32_t rank = 0; rank < size_.value; ++rank) end_worker(Rank{rank});
 }
 
-RAYTRAIN_INLINE void RankSupervisor::leave_behind(std::vector<Rank> const&, std::string const&) noexcept {
+RAYTRAIN_INLINE void RankSupervisor::leave_workers_behind(std::vector<Rank> const&, std::string const&) noexcept {
   {
     std::scoped_lock const lock{mutex_};
     host_may_be_lost_ = true;

@@ -56,7 +56,7 @@ class RankSupervisor final : public Supervisor {
   void tell(ControllerMessage const& message) override;
 
   /// Gives the whole job up.
-  void leave_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override;
+  void leave_workers_behind(std::vector<Rank> const& workers, std::string const& exit_text) noexcept override;
 
   void join() noexcept override;
   void end() noexcept override;

@@ -24,7 +24,7 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE ThreadLauncher::~ThreadLauncher() {
-  if (left_behind_) detail::ExitGuard::end_process_beside_others();
+  if (leaves_workers_behind_) detail::ExitGuard::end_process_beside_others();
   end_threads();
 }
 
@@ -94,8 +94,9 @@ RAYTRAIN_INLINE void ThreadLauncher::tell(ControllerMessage const& message) {
   for (auto const& link : links_) link->deliver(message);
 }
 
-RAYTRAIN_INLINE void ThreadLauncher::leave_behind(std::vector<Rank> const&, std::string const& exit_text) noexcept {
-  left_behind_ = true;
+RAYTRAIN_INLINE void ThreadLauncher::leave_workers_behind(std::vector<Rank> const&,
+                                                          std::string const& exit_text) noexcept {
+  leaves_workers_behind_ = true;
   detail::write_stderr(exit_text);
 }
 

@@ -37,7 +37,7 @@ class ThreadLauncher final : public Launcher {
 
   void join() noexcept override { end_threads(); }
 
-  void leave_behind(std::vector<Rank> const&, std::string const& exit_text) noexcept override;
+  void leave_workers_behind(std::vector<Rank> const&, std::string const& exit_text) noexcept override;
 
  private:
   struct StartLatch {
@@ -57,7 +57,7 @@ class ThreadLauncher final : public Launcher {
   MakeCollectives make_collectives_;
   std::vector<std::unique_ptr<WorkerLink>> links_;  // outlive the threads: declared before them
   std::vector<std::jthread> threads_;
-  bool left_behind_ = false;
+  bool leaves_workers_behind_ = false;
 };
 
 /// One worker that has the cores and GPUs of all that the settings ask for.

@@ -115,7 +115,7 @@ RAYTRAIN_INLINE void Controller::on(Silent& silent) {
   if (silent.waits || !policy_.replaces_processes) return;
   // It would not return either when it is told to: the others need not wait for it.
   end_worker(silent.rank);
-  left_behind_.push_back(silent.rank);
+  ranks_left_behind_.push_back(silent.rank);
 }
 
 RAYTRAIN_INLINE void Controller::warn_of_straggler(Report const& report) {
@@ -175,10 +175,10 @@ RAYTRAIN_INLINE void Controller::on(Finished& finished) {
   process_is_spent_ = process_is_spent_ || finished.process_is_spent;
   end_worker(finished.rank);
   if (!finished.stopped && check_calls(finished)) {
-    RankReturned left;
-    left.rank = finished.rank;
-    left.operations = finished.operations;
-    tell(left);
+    RankReturned returned;
+    returned.rank = finished.rank;
+    returned.operations = finished.operations;
+    tell(returned);
   }
   refuse_missing_checkpoints();
 }
@@ -301,7 +301,7 @@ RAYTRAIN_INLINE void Controller::restart() {
   state_ = RunState::restarting;
   first_checkpoint_.value = totals_.most_checkpoints;
   again.failures = std::exchange(failures_, {});
-  again.left_behind = std::exchange(left_behind_, {});
+  again.left_behind = std::exchange(ranks_left_behind_, {});
   for (auto const& [checkpoint, parts] : arriving_) again.unfinished.push_back(checkpoint);
   act(std::move(again));
   arriving_.clear();
@@ -323,7 +323,7 @@ RAYTRAIN_INLINE void Controller::finish_when_done() {
   }
   if (launched_ && totals_.ended < workers_.size()) return;
   auto const goes_on = resizing_ && cut_short_ && failures_.empty() && !stop_requested_;
-  auto const leaves_process = !left_behind_.empty() && !policy_.replaces_processes;
+  auto const leaves_process = !ranks_left_behind_.empty() && !policy_.replaces_processes;
   if (goes_on && max_preemptions_is_used_up()) {
     if (!fail_by_preemptions()) return;
   } else if (goes_on && !leaves_process) {
@@ -341,17 +341,17 @@ RAYTRAIN_INLINE void Controller::finish() {
   // Whoever looks for what the run has reached would find an older one.
   if (lost_checkpoint_) record_failure(std::move(*lost_checkpoint_));
   if (failures_.empty()) warn_of_dropped_checkpoint();
-  auto const complete = left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
+  auto const complete = ranks_left_behind_.empty() && (finished_early_ || (launched_ && !cut_short_));
   state_ = !failures_.empty() ? RunState::errored : complete ? RunState::finished : RunState::aborted;
   if (state_ == RunState::aborted && !stop_requested_ && first_stopped_) {
     act(RecordMessage{Warning{"the run is aborted, since rank " + std::to_string(first_stopped_->value) +
                               " has thrown Stopped, though nobody had asked for a stop"}});
   }
   if (!no_stop_came_ || stop_requested_) preemptions_.clear();
-  if (left_behind_.empty()) {
+  if (ranks_left_behind_.empty()) {
     for (auto const& [checkpoint, parts] : arriving_) act(DiscardCheckpoint{checkpoint});
   }
-  act(FinishRun{state_, std::move(failures_), std::move(left_behind_), std::move(preemptions_)});
+  act(FinishRun{state_, std::move(failures_), std::move(ranks_left_behind_), std::move(preemptions_)});
 }
 
 RAYTRAIN_INLINE auto Controller::rank_of(Worker const& worker) const -> Rank {

@@ -175,7 +175,7 @@ class Controller {
   void warn_of_dropped_checkpoint();
 
   // Gives up workers that did not return: a failure of a run that has failed, otherwise a warning.
-  void leave_behind();
+  void leave_workers_behind();
 
   void ask_to_stop();
 
@@ -255,7 +255,7 @@ class Controller {
   CheckpointOrdinal first_checkpoint_;  // of this attempt
   StragglerWatch stragglers_{WorldSize{static_cast<std::uint32_t>(workers_.size())}};
   std::vector<ErrorInfo> failures_;
-  std::vector<Rank> left_behind_;
+  std::vector<Rank> ranks_left_behind_;
   std::vector<RunAction> actions_;
   std::map<CheckpointOrdinal, std::optional<double>> scores_;  // of the checkpoints that are being committed
   RunPolicy policy_;

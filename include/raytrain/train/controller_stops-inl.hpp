@@ -113,18 +113,18 @@ RAYTRAIN_INLINE void Controller::on(GraceOver const& over) {
   auto const first_time = !aborting_;
   abort_workers();
   if (first_time) return;
-  if (over.ends_processes) return leave_behind();
+  if (over.ends_processes) return leave_workers_behind();
   act(RecordMessage{
       Warning{"still waiting for " + unfinished() + " to return; a thread cannot be ended from outside"}});
 }
 
-RAYTRAIN_INLINE void Controller::leave_behind() {
+RAYTRAIN_INLINE void Controller::leave_workers_behind() {
   cut_short_ = true;
   for (auto& worker : workers_) {
     if (worker.ended) continue;
     auto const rank = rank_of(worker);
     end_worker(rank);
-    left_behind_.push_back(rank);
+    ranks_left_behind_.push_back(rank);
     std::string const what =
         "did not return although it was told to, and its process is ended: it computes or waits "
         "outside of raytrain";

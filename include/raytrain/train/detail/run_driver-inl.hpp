@@ -149,7 +149,7 @@ RAYTRAIN_INLINE void RunDriver::end_workers() {
     ranks += (ranks.empty() ? "rank " : ", rank ") + std::to_string(rank.value);
   }
   auto const& failures = outcome_->failures;
-  launcher_.leave_behind(
+  launcher_.leave_workers_behind(
       outcome_->left_behind,
       "raytrain: training '" + plan_.directory.name() + "' ends without " + ranks + ", which did not return: " +
           (failures.empty() ? "a stop was requested" : TrainingFailed::describe(failures)) +
@@ -258,7 +258,7 @@ RAYTRAIN_INLINE void RunDriver::launch(LaunchWorkers const& action) {
 
 RAYTRAIN_INLINE void RunDriver::carry_out(RestartWorkers& restart) {
   ++armed_graces_;
-  if (!restart.left_behind.empty()) launcher_.leave_behind(restart.left_behind, {});
+  if (!restart.left_behind.empty()) launcher_.leave_workers_behind(restart.left_behind, {});
   if (!restart.failures.empty()) ++failed_attempts_;
   attempts_.back().failures = std::move(restart.failures);
   attempts_.back().preemptions = std::move(restart.preemptions);

@@ -81,10 +81,11 @@ RAYTRAIN_INLINE auto RunFollower::lost_text() const -> std::string {
 RAYTRAIN_INLINE void RunFollower::leave_job() noexcept {
   if (!ended_) link_->deliver(Stop{true});
   if (is_stuck_) {
-    job_.leave_behind({{job_.rank()},
-                       "raytrain: " + what() + " ends without its worker, which did not return: " + lost_text() +
-                           "; this process ends with exit status 75, start it again to go on from the last "
-                           "checkpoint\n"});
+    job_.leave_workers_behind({{job_.rank()},
+                               "raytrain: " + what() +
+                                   " ends without its worker, which did not return: " + lost_text() +
+                                   "; this process ends with exit status 75, start it again to go on from the last "
+                                   "checkpoint\n"});
   }
   job_.end_worker();
   connection_->end();

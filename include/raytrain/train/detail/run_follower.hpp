@@ -105,7 +105,7 @@ class RunFollower {
     if (copies_) copies_->settle(settled);
     link_->deliver(settled);
   }
-  void on(RankReturned const& left) { job_.leave(left); }
+  void on(RankReturned const& returned) { job_.tell_group(returned); }
   void on(Ended& ended) { ended_ = std::move(ended); }
   void on(LeftBehind const&) {}  // the connection has taken it
 
