@@ -95,17 +95,17 @@ TEST_CASE("a group with rows on two workers that have rows of their own is refus
   auto const texts = [](std::vector<std::optional<std::string>> const& ids) {
     return group_ends(Dataset::from_columns({Column::of_texts("query", ids)}), "query", "here");
   };
-  check_group_ends({numbers({1, 2}), numbers({3, 3}), numbers({4})}, "here", "query");
-  check_group_ends({numbers({0, 1}), numbers({0, 1, 2})}, "here", "query");  // each numbers its own
-  check_group_ends({numbers({7, 7}), numbers({7, 7})}, "here", "query");
+  check_group_ends({numbers({1, 2}), numbers({3, 3}), numbers({4})}, "query", "here");
+  check_group_ends({numbers({0, 1}), numbers({0, 1, 2})}, "query", "here");  // each numbers its own
+  check_group_ends({numbers({7, 7}), numbers({7, 7})}, "query", "here");
   CHECK(
       thrown_error([&] {
-        check_group_ends({numbers({1, 2}), numbers({2, 3})}, "here", "query");
+        check_group_ends({numbers({1, 2}), numbers({2, 3})}, "query", "here");
       }) ==
       "invalid_data: here: rank 0 ends with rows of the group 2 in the column 'query', and rank 1 begins with rows of "
       "it, which would count as two groups; give all rows of a group to one worker");
   CHECK(thrown_error([&] {
-          check_group_ends({texts({"a", "b"}), texts({"b", "c"})}, "here", "query");
+          check_group_ends({texts({"a", "b"}), texts({"b", "c"})}, "query", "here");
         }).starts_with("invalid_data: here: rank 0 ends with rows of the group b "));
-  check_group_ends({texts({"a", "b"}), texts({"c", "d"})}, "here", "query");  // other codes in each
+  check_group_ends({texts({"a", "b"}), texts({"c", "d"})}, "query", "here");  // other codes in each
 }

@@ -141,7 +141,7 @@ TEST_CASE("the fields of the first report are recorded once, and other ones are 
   });
   check_contains(text, "foreign_run: reporting to the run in '");
   check_contains(text, "it has the report fields epoch, loss, and this report has step; choose another");
-  check_known_fields({}, {"anything"}, folder.path());
+  check_known_fields({.known = {}, .reported = {"anything"}}, folder.path());
 }
 
 TEST_CASE("Resume::fresh removes what raytrain owns, counts on, and leaves the rest") {

@@ -118,14 +118,15 @@ TEST_CASE("the cheapest interval wastes less time than any other, by Daly's mode
       CAPTURE(cost);
       CAPTURE(failures);
       auto const seconds = [](double s) { return CheckpointInterval::Seconds{s}; };
-      auto const best = cheapest_interval(seconds(cost), seconds(failures)).count();
+      auto const best = cheapest_interval({.cost = seconds(cost), .between_failures = seconds(failures)}).count();
       auto least = std::numeric_limits<double>::infinity();
       for (double interval = best / 4; interval < 4 * best; interval *= 1.01)
         least = std::min(least, time_of(interval, cost, failures));
       CHECK(time_of(best, cost, failures) < 1.002 * least);
     }
   }
-  CHECK(cheapest_interval(20s, 1h).count() == doctest::Approx(std::sqrt(2 * 20 * 3600)).epsilon(0.05));  // Young (1974)
-  CHECK(cheapest_interval(0s, 1h).count() == 0);
-  CHECK(cheapest_interval(3h, 1h) == 1h);
+  CHECK(cheapest_interval({.cost = 20s, .between_failures = 1h}).count() ==
+        doctest::Approx(std::sqrt(2 * 20 * 3600)).epsilon(0.05));  // Young (1974)
+  CHECK(cheapest_interval({.cost = 0s, .between_failures = 1h}).count() == 0);
+  CHECK(cheapest_interval({.cost = 3h, .between_failures = 1h}) == 1h);
 }

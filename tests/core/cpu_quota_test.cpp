@@ -25,7 +25,7 @@ class Groups {
     std::ofstream{path} << text << "\n";
   }
   [[nodiscard]] auto quota() const -> double {
-    return raytrain::detail::cpu_quota(folder_.path() / "mine", folder_.path()).value_or(-1);
+    return raytrain::detail::cpu_quota({.groups = folder_.path() / "mine", .mounts = folder_.path()}).value_or(-1);
   }
 
  private:

@@ -48,7 +48,7 @@ namespace raytrain::testing {
           {good.begin(), good.begin() + detail::handshake_bytes + 20},
           {good.begin(), good.begin() + 20},
           handshake_of(detail::make_hello(nonce, Rank{0})),
-          handshake_of(detail::make_handshake(nonce, 2, protocol_version + 1U))};
+          handshake_of(detail::make_handshake(nonce, {.number = 2, .version = protocol_version + 1U}))};
 }
 
 [[nodiscard]] inline auto json_seeds() -> std::vector<Bytes> {

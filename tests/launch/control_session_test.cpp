@@ -76,13 +76,13 @@ TEST_CASE("a handshake with any one byte changed is refused without an answer") 
 TEST_CASE("a client that knows the token is answered why it is none of the ranks") {
   detail::Nonce const nonce{};
   auto const last_event = [](Bytes const& stream) { return events_of(stream, [] { return std::size_t{7}; }).back(); };
-  CHECK(last_event(handshake_of(detail::make_handshake(nonce, 2, 99))) ==
+  CHECK(last_event(handshake_of(detail::make_handshake(nonce, {.number = 2, .version = 99}))) ==
         "refused and answered: has protocol version 99, and this side has 12");
   for (std::uint32_t const rank : {0U, 4U, 4'000'000'000U}) {
     CHECK(last_event(handshake_of(detail::make_hello(nonce, Rank{rank}))) ==
           "refused and answered: says that it is rank " + std::to_string(rank) + ", and ranks 1 to 3 are expected");
   }
-  CHECK(last_event(handshake_of(detail::make_handshake(nonce, 2, 99), RunToken::random())) ==
+  CHECK(last_event(handshake_of(detail::make_handshake(nonce, {.number = 2, .version = 99}), RunToken::random())) ==
         "refused: does not know the run's token");
 }
 

@@ -171,7 +171,8 @@ TEST_CASE("who knows the token and is no rank of the run is told why") {
   std::vector<std::tuple<detail::Handshake, Status, std::string>> const strangers{
       {hello_of(Rank{4}), Status::no_such_rank, "says that it is rank 4, and ranks 0 to 3 are expected"},
       {hello_of(Rank{0}), Status::rank_taken, "says that it is rank 0, which is connected already"},
-      {detail::make_handshake(nonce, 1, 99), Status::other_version, "has protocol version 99, and this side has 12"}};
+      {detail::make_handshake(nonce, {.number = 1, .version = 99}), Status::other_version,
+       "has protocol version 99, and this side has 12"}};
   for (auto const& [hello, status, text] : strangers) {
     RawPeer const peer{address};
     CHECK(peer.join(talk.server.token(), hello) == status);

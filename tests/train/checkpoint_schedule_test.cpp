@@ -65,7 +65,8 @@ TEST_CASE("an automatic interval begins with the first report, waits for what th
   CHECK(fates_at(schedule, {0s}) == "w");
   CHECK(fates_at(schedule, {10min, 20min}, true) == "hh");
   schedule.note_cost(2s);
-  auto const interval = std::chrono::duration_cast<std::chrono::milliseconds>(cheapest_interval(2s, 1h));
+  auto const interval =
+      std::chrono::duration_cast<std::chrono::milliseconds>(cheapest_interval({.cost = 2s, .between_failures = 1h}));
   CHECK((interval > 115s && interval < 120s));
   CHECK(fates_at(schedule, {interval - 1ms, interval + 1ms}) == "hw");
   schedule.note_cost(0s);
@@ -75,7 +76,8 @@ TEST_CASE("an automatic interval begins with the first report, waits for what th
 TEST_CASE("failures that were seen replace what an automatic interval was told of them") {
   auto schedule = schedule_of({.every = CheckpointInterval::automatic(1h)}, 1min);
   schedule.note_cost(2s);
-  auto const interval = std::chrono::duration_cast<std::chrono::milliseconds>(cheapest_interval(2s, 1min));
+  auto const interval =
+      std::chrono::duration_cast<std::chrono::milliseconds>(cheapest_interval({.cost = 2s, .between_failures = 1min}));
   CHECK((interval > 14s && interval < 16s));
   CHECK(fates_at(schedule, {interval - 1ms, interval + 1ms}) == "hw");
 }

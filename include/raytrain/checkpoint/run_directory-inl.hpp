@@ -79,7 +79,7 @@ RAYTRAIN_INLINE void RunDirectory::record_start() {
 }
 
 RAYTRAIN_INLINE void RunDirectory::record_report_fields(std::vector<std::string> fields) {
-  check_known_fields(report_fields(), fields, path_);
+  check_known_fields({.known = report_fields(), .reported = fields}, path_);
   if (fields == report_fields()) return;
   record_.identity.report_fields = std::move(fields);
   write_record();

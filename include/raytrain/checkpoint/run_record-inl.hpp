@@ -70,20 +70,20 @@ RAYTRAIN_INLINE void for_each_progress_line(std::filesystem::path const& progres
   if (!begun.empty()) on_line(begun);
 }
 
-RAYTRAIN_INLINE void check_known_fields(std::vector<std::string> const& known, std::vector<std::string> const& fields,
-                                        std::filesystem::path const& run_path) {
+RAYTRAIN_INLINE void check_known_fields(ReportFields const& fields, std::filesystem::path const& run_path) {
+  auto const& [known, reported] = fields;
   auto const has_all = [](std::vector<std::string> const& names, std::vector<std::string> const& of) {
     return std::ranges::all_of(of,
                                [&](std::string const& name) { return std::ranges::find(names, name) != names.end(); });
   };
-  if (known.empty() || has_all(known, fields) || has_all(fields, known)) return;
+  if (known.empty() || has_all(known, reported) || has_all(reported, known)) return;
   auto const joined = [](std::vector<std::string> const& names) {
     std::string text;
     for (auto const& name : names) text += (text.empty() ? "" : ", ") + name;
     return text.empty() ? std::string{"none"} : text;
   };
   throw Error{Errc::foreign_run, "reporting to the run in '" + run_path.string() + "'",
-              "it has the report fields " + joined(known) + ", and this report has " + joined(fields),
+              "it has the report fields " + joined(known) + ", and this report has " + joined(reported),
               "choose another RunConfig::name, or start anew by RunConfig::resume = Resume::fresh"};
 }
 

@@ -83,12 +83,17 @@ struct RunRecord {
 void for_each_progress_line(std::filesystem::path const& progress_file,
                             std::function<void(std::string_view)> const& on_line);
 
-/// Compares the fields of a report with those that the run in a folder is known by; no `known` ones are none yet. One
-/// of the two may lack some that the other one has, as of a validation in every fifth epoch.
+/// Names of report fields.
+struct ReportFields {
+  std::vector<std::string> known;     ///< Of the run; empty: none yet.
+  std::vector<std::string> reported;  ///< Of one report.
+};
+
+/// Compares the fields of a report with those that the run in a folder is known by. One of the two may lack some that
+/// the other one has, as of a validation in every fifth epoch.
 ///
 /// Errors: `foreign_run`, with both.
-void check_known_fields(std::vector<std::string> const& known, std::vector<std::string> const& fields,
-                        std::filesystem::path const& run_path);
+void check_known_fields(ReportFields const& fields, std::filesystem::path const& run_path);
 
 }  // namespace raytrain
 

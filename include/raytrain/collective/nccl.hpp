@@ -171,7 +171,7 @@ class NcclCollective final : public detail::DeviceModel {
         // It may have been on the way to the end when it was asked, and whoever aborts leaves after that.
         if (group_->aborted_.load()) throw Stopped{};
         if (done()) return;
-        throw detail::ended_error(*ended, rank_, what);
+        throw detail::ended_error({.ended = *ended, .waiting = rank_}, what);
       }
       if (waiting_.is_to_warn(waited) && group_->is_lowest_in(operation, rank_)) {
         waiting_.warn([&] {

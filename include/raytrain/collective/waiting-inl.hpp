@@ -50,9 +50,9 @@ RAYTRAIN_INLINE auto ranks_text(std::vector<std::uint32_t> const& ranks) -> std:
   return text;
 }
 
-RAYTRAIN_INLINE auto ended_error(Rank ended, Rank waiting, std::string const& what) -> Error {
+RAYTRAIN_INLINE auto ended_error(WaitForEnded ranks, std::string const& what) -> Error {
   return {Errc::rank_mismatch, "collective call",
-          "rank " + std::to_string(ended.value) + " has ended while rank " + std::to_string(waiting.value) +
+          "rank " + std::to_string(ranks.ended.value) + " has ended while rank " + std::to_string(ranks.waiting.value) +
               " waits in " + what,
           "make every rank call the same operations, as often"};
 }

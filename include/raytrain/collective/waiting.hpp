@@ -108,8 +108,12 @@ struct LateRanks {
 
 // What a rank is told that waits in `what`, a call of an operation mostly.
 
-/// One of them has ended.
-[[nodiscard]] auto ended_error(Rank ended, Rank waiting, std::string const& what) -> Error;
+/// One rank has ended for which another one waits.
+struct WaitForEnded {
+  Rank ended;
+  Rank waiting;
+};
+[[nodiscard]] auto ended_error(WaitForEnded ranks, std::string const& what) -> Error;
 
 /// It has waited in vain.
 [[nodiscard]] auto late_error(LateRanks const& late, Rank waiting, std::string const& what) -> Error;

@@ -30,8 +30,8 @@ RAYTRAIN_INLINE void CheckpointInterval::validate() const {
               "leave it unset to write every checkpoint that is reported"};
 }
 
-RAYTRAIN_INLINE auto cheapest_interval(CheckpointInterval::Seconds cost, CheckpointInterval::Seconds between_failures)
-    -> CheckpointInterval::Seconds {
+RAYTRAIN_INLINE auto cheapest_interval(CheckpointTimes times) -> CheckpointInterval::Seconds {
+  auto const [cost, between_failures] = times;
   if (cost >= 2 * between_failures) return between_failures;
   auto const young = std::sqrt(2 * cost.count() * between_failures.count());
   auto const ratio = cost / (2 * between_failures);

@@ -54,11 +54,15 @@ class CheckpointInterval {
   Seconds time_;
 };
 
+/// By which `cheapest_interval` decides.
+struct CheckpointTimes {
+  CheckpointInterval::Seconds cost{};              ///< Of one checkpoint; not negative.
+  CheckpointInterval::Seconds between_failures{};  ///< In the mean; above 0.
+};
+
 /// The time to train between two checkpoints that costs least: Daly's higher order of Young's sqrt(2 cost failures),
-/// and `between_failures` where a checkpoint costs twice as much or more. `cost` not negative, `between_failures` above
-/// 0.
-[[nodiscard]] auto cheapest_interval(CheckpointInterval::Seconds cost, CheckpointInterval::Seconds between_failures)
-    -> CheckpointInterval::Seconds;
+/// and `between_failures` where a checkpoint costs twice as much or more.
+[[nodiscard]] auto cheapest_interval(CheckpointTimes times) -> CheckpointInterval::Seconds;
 
 }  // namespace raytrain
 

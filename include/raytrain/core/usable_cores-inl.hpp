@@ -32,10 +32,9 @@ RAYTRAIN_INLINE auto quota_in(std::filesystem::path const& group, bool is_v2) ->
   return quota / period;
 }
 
-RAYTRAIN_INLINE auto cpu_quota(std::filesystem::path const& groups, std::filesystem::path const& mounts)
-    -> std::optional<double> {
+RAYTRAIN_INLINE auto cpu_quota(ControlGroups const& of) -> std::optional<double> {
   std::optional<double> least;
-  std::ifstream file{groups};
+  std::ifstream file{of.groups};
   for (std::string line; std::getline(file, line);) {
     auto const first = line.find(':');
     auto const second = line.find(':', first + 1);
@@ -43,7 +42,7 @@ RAYTRAIN_INLINE auto cpu_quota(std::filesystem::path const& groups, std::filesys
     auto const controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     bool const is_v2 = controllers == ",,";
     if (!is_v2 && controllers.find(",cpu,") == std::string::npos) continue;
-    auto const mount = is_v2 ? mounts : mounts / "cpu";
+    auto const mount = is_v2 ? of.mounts : of.mounts / "cpu";
     // Every group above limits it, too. In a container, which may not see its path, the mount itself is its group.
     auto path = std::filesystem::path{line.substr(second + 1)}.relative_path();
     for (;; path = path.parent_path()) {

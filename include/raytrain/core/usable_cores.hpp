@@ -11,14 +11,17 @@ namespace raytrain::detail {
 /// What one control group allows for; none if it says nothing.
 [[nodiscard]] auto quota_in(std::filesystem::path const& group, bool is_v2) -> std::optional<double>;
 
+/// Where a process's control groups are found.
+struct ControlGroups {
+  std::filesystem::path groups = "/proc/self/cgroup";  ///< The file that names them.
+  std::filesystem::path mounts = "/sys/fs/cgroup";     ///< Where their hierarchies are mounted.
+};
+
 /// Cores' worth of time that a process's control groups let it have, all of its cores together: what a container was
 /// given by `docker --cpus` or Kubernetes' limits. None where there is no limit.
 ///
-/// `groups`: as /proc/self/cgroup has them; `mounts`: where the hierarchies are mounted.
-///
 /// Source: cgroups(7); Documentation/admin-guide/cgroup-v2.rst of Linux.
-[[nodiscard]] auto cpu_quota(std::filesystem::path const& groups = "/proc/self/cgroup",
-                             std::filesystem::path const& mounts = "/sys/fs/cgroup") -> std::optional<double>;
+[[nodiscard]] auto cpu_quota(ControlGroups const& of = {}) -> std::optional<double>;
 
 /// How many of so many cores can be used at once with `quota` cores' worth of time, infinity for no limit: at least
 /// one.

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <span>
 #include <string>
 
@@ -17,12 +16,11 @@ RAYTRAIN_INLINE auto BlocksPosition::begin_of_epoch(std::span<BlocksPosition con
   return {.epoch = std::ranges::min(positions, {}, &BlocksPosition::epoch).epoch};
 }
 
-RAYTRAIN_INLINE auto BlocksPosition::text_of_begin(std::size_t workers_before, std::size_t workers) const
-    -> std::string {
+RAYTRAIN_INLINE auto BlocksPosition::text_of_begin(Workers workers) const -> std::string {
   return fmt::format(
       "the {} workers of the checkpoint had not taken equally many blocks, and now there are {}: epoch {} begins "
       "anew, with blocks that were taken, too",
-      workers_before, workers, epoch);
+      workers.before, workers.now, epoch);
 }
 
 }  // namespace raytrain

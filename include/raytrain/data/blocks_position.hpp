@@ -28,8 +28,14 @@ struct BlocksPosition {
   /// these had not taken equally many blocks: at the beginning of their epoch.
   [[nodiscard]] static auto begin_of_epoch(std::span<BlocksPosition const> positions) -> BlocksPosition;
 
+  /// How many workers there were, and are.
+  struct Workers {
+    std::size_t before = 0;
+    std::size_t now = 0;
+  };
+
   /// Tells a person of it.
-  [[nodiscard]] auto text_of_begin(std::size_t workers_before, std::size_t workers) const -> std::string;
+  [[nodiscard]] auto text_of_begin(Workers workers) const -> std::string;
 };
 
 }  // namespace raytrain

@@ -30,7 +30,9 @@ RAYTRAIN_INLINE auto CheckpointSchedule::is_due(Clock::TimePoint now, bool is_bu
     case CheckpointInterval::Kind::automatic: break;
   }
   // What the first one costs is to be known first.
-  return cost_ ? since >= cheapest_interval(*cost_, between_failures_.value_or(every_->time())) : !is_busy;
+  return cost_ ? since >=
+                     cheapest_interval({.cost = *cost_, .between_failures = between_failures_.value_or(every_->time())})
+               : !is_busy;
 }
 
 }  // namespace raytrain

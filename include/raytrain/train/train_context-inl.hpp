@@ -397,7 +397,8 @@ RAYTRAIN_INLINE void TrainContext::check_identity(std::vector<std::string> const
     });
     return names;
   };
-  check_known_fields(of_identity(run().known_report_fields), of_identity(fields), run().run_path);
+  check_known_fields({.known = of_identity(run().known_report_fields), .reported = of_identity(fields)},
+                     run().run_path);
 }
 
 RAYTRAIN_INLINE void TrainContext::warn(std::string text) { setup_.link.send(Warning{world_rank(), std::move(text)}); }

@@ -231,7 +231,8 @@ class TrainContext {
   template <Element T>
   [[nodiscard]] auto average(T value) -> T {
     if constexpr (std::floating_point<T>) {
-      return static_cast<T>(detail::average_over_ranks(collective(), static_cast<double>(value), 1));
+      return static_cast<T>(
+          detail::average_over_ranks(collective(), {.value = static_cast<double>(value), .samples = 1}));
     } else if constexpr (std::integral<T>) {
       return detail::average_over_ranks(collective(), value);
     } else {
@@ -244,7 +245,7 @@ class TrainContext {
   ///
   /// Errors: `invalid_call`, on all ranks, for a negative number of samples.
   [[nodiscard]] auto average(double value, std::integral auto samples) -> double {
-    return detail::average_over_ranks(collective(), value, static_cast<double>(samples));
+    return detail::average_over_ranks(collective(), {.value = value, .samples = static_cast<double>(samples)});
   }
 
   /// The same for each metric that is a double: `ctx.average({{"epoch", epoch}, {"loss", loss}}, samples)`, which

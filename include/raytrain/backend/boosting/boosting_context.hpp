@@ -129,7 +129,7 @@ class BoostingContext : public TrainContext {
     if (shard.is_split()) {
       return detail::part_of_whole_groups({shard.dataset(), shard.name(), group}, world_rank(), world_size());
     }
-    detail::check_group_ends(all_gather(detail::group_ends(shard.dataset(), group, attempted)), attempted, group);
+    detail::check_group_ends(all_gather(detail::group_ends(shard.dataset(), group, attempted)), group, attempted);
     return shard.part();
   }
 

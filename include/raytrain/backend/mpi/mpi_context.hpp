@@ -77,7 +77,7 @@ inline auto MpiContext::restore(BlocksPosition& position, std::initializer_list<
     position = positions.front();
   } else {
     position = BlocksPosition::begin_of_epoch(positions);
-    if (world_rank() == Rank{0}) warn(position.text_of_begin(positions.size(), world_size().value));
+    if (world_rank() == Rank{0}) warn(position.text_of_begin({.before = positions.size(), .now = world_size().value}));
   }
   return static_cast<int>(position.epoch);
 }

@@ -303,7 +303,7 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
         std::vector<BlocksPosition> positions;
         for (auto const& bytes : of_ranks) positions.push_back(from_bytes<BlocksPosition>(bytes));
         value = BlocksPosition::begin_of_epoch(positions);
-        return value.text_of_begin(positions.size(), workers.value);
+        return value.text_of_begin({.before = positions.size(), .now = workers.value});
       };
     }
   }

@@ -120,12 +120,12 @@ class Booster {
 
   /// What it adds up: "gbtree", "dart" or "gblinear".
   [[nodiscard]] auto kind() const -> std::string {
-    return detail::configured_text(configuration(), "learner_train_param", "booster");
+    return detail::configured_text(configuration(), {.object = "learner_train_param", .name = "booster"});
   }
 
   /// Numbers that it predicts for a row: the number of classes, or 1.
   [[nodiscard]] auto classes() const -> int {
-    auto const text = detail::configured_text(configuration(), "learner_model_param", "num_class");
+    auto const text = detail::configured_text(configuration(), {.object = "learner_model_param", .name = "num_class"});
     int classes = 0;
     std::from_chars(text.data(), text.data() + text.size(), classes);
     return std::max(classes, 1);
@@ -323,7 +323,8 @@ class Booster {
           Errc::invalid_call, "training an XGBoost model", "the matrix is not one of those that the model was made for",
           "name it when you call XGBoostContext::booster, which looks whether workers can train on it together"};
     }
-    if (detail::configured_text(configuration(), "gbtree_train_param", "tree_method") != "hist") return;
+    if (detail::configured_text(configuration(), {.object = "gbtree_train_param", .name = "tree_method"}) != "hist")
+      return;
     throw Error{Errc::invalid_data, "training by XGBoost's tree_method hist",
                 "rows lack values on some workers and on others none does, of which XGBoost 1.7 would wait for ever",
                 "give such rows as blocks or with DMatrixOptions::max_bin, which keep the bins of the values, fill in "

@@ -202,7 +202,8 @@ class BarrierOperations {
     auto const& state = barrier_.state();
     auto const me = barrier_.world_rank_of(rank());
     switch (outcome) {
-      case Barrier::Outcome::ended: throw ended_error(barrier_.world_rank_of(state.first_ended()), me, to_string(call));
+      case Barrier::Outcome::ended:
+        throw ended_error({.ended = barrier_.world_rank_of(state.first_ended()), .waiting = me}, to_string(call));
       case Barrier::Outcome::broken: agreement_.check_usable(call, me); throw Stopped{};
       case Barrier::Outcome::timed_out: {
         auto const missing = barrier_.missing();

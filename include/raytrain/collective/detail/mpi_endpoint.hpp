@@ -187,9 +187,9 @@ class MpiEndpoint {
     return first_tag + static_cast<int>(calls_.digest() % tags);
   }
 
-  /// Memory for so many bytes, until the next call with the same `number`, 0 or 1.
-  auto scratch(std::size_t number, std::size_t size_bytes) -> std::byte* {
-    auto& memory = buffers_->scratch[number];
+  /// Memory for so many bytes, until the next call for the same use.
+  auto scratch(MpiScratch use, std::size_t size_bytes) -> std::byte* {
+    auto& memory = buffers_->scratch[static_cast<std::size_t>(use)];
     if (memory.size() < size_bytes) memory.resize(size_bytes);
     return memory.data();
   }
@@ -227,7 +227,7 @@ class MpiEndpoint {
 
   void refuse() const {
     if (aborted_.load()) throw Stopped{};
-    if (found_ended_) throw ended_error(*found_ended_, rank(), to_string(call_));
+    if (found_ended_) throw ended_error({.ended = *found_ended_, .waiting = rank()}, to_string(call_));
     agreement_.check_usable(call_, rank());
   }
 
@@ -364,7 +364,7 @@ class MpiEndpoint {
       if (!ended_ || ended_->operations >= calls_.operations()) return;
       found_ended_ = ended_->rank;
     }
-    auto const error = ended_error(*found_ended_, rank(), to_string(call_));
+    auto const error = ended_error({.ended = *found_ended_, .waiting = rank()}, to_string(call_));
     break_up(error.code(), error.happened());
     throw error;
   }

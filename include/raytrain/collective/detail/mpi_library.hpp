@@ -219,6 +219,9 @@ struct MpiCallHeader {
   std::uint64_t stop = 0;
 };
 
+/// For what an operation needs memory beside the caller's arrays.
+enum class MpiScratch : std::uint8_t { parts_of_ranks, reduced };
+
 /// What MPI reads and writes by itself while an operation is pending.
 struct MpiBuffers {
   std::array<std::vector<std::byte>, 2> scratch;

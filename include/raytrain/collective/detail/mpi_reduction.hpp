@@ -56,7 +56,7 @@ class MpiReduction : MpiTransfer {
     in_chunks(count_of(task_.to), block_size(), [&](std::size_t begin, std::size_t count) {
       auto* const values = at(task_.to, begin);
       if (is_small(count)) {
-        auto* const all = mpi_.scratch(0, count * ranks() * element_bytes_);
+        auto* const all = mpi_.scratch(MpiScratch::parts_of_ranks, count * ranks() * element_bytes_);
         perform("MPI_Iallgather", count * ranks(), [&](MPI_Request* request) {
           return MPI_Iallgather(values, integer(count), type(), all, integer(count), type(), members_.handle, request);
         });
@@ -84,7 +84,7 @@ class MpiReduction : MpiTransfer {
       auto const* const values = at(task_.from, begin);
       auto* const result = is_root() ? at(task_.to, begin) : nullptr;
       if (is_small(count)) {
-        auto* const all = mpi_.scratch(0, count * ranks() * element_bytes_);
+        auto* const all = mpi_.scratch(MpiScratch::parts_of_ranks, count * ranks() * element_bytes_);
         perform("MPI_Igather", count * ranks(), [&](MPI_Request* request) {
           return MPI_Igather(values, integer(count), type(), all, integer(count), type(), root(), members_.handle,
                              request);
@@ -93,7 +93,7 @@ class MpiReduction : MpiTransfer {
         return;
       }
       // Elsewhere than on root, values stay as they are.
-      auto* const reduced = is_root() ? result : mpi_.scratch(1, count * element_bytes_);
+      auto* const reduced = is_root() ? result : mpi_.scratch(MpiScratch::reduced, count * element_bytes_);
       reduce_slice(values, count, reduced);
       std::span const all{reduced, count * element_bytes_};
       std::span<std::byte> const nothing;
@@ -106,7 +106,7 @@ class MpiReduction : MpiTransfer {
   void reduce_scatter() const {
     auto const size = task_.call.count;
     in_chunks(size, block_size() / ranks(), [&](std::size_t begin, std::size_t count) {
-      auto* const others = mpi_.scratch(0, count * ranks() * element_bytes_);
+      auto* const others = mpi_.scratch(MpiScratch::parts_of_ranks, count * ranks() * element_bytes_);
       auto const received = [&](std::size_t from) {
         return part_of(std::span{others, count * ranks() * element_bytes_}, from * count, count);
       };
@@ -181,7 +181,7 @@ class MpiReduction : MpiTransfer {
   void reduce_slice(std::byte const* values, std::size_t count, std::byte* result) const {
     std::span const array{values, count * element_bytes_};
     auto const own = slice_of(array, rank());
-    auto* const parts = mpi_.scratch(0, own.size() * ranks());
+    auto* const parts = mpi_.scratch(MpiScratch::parts_of_ranks, own.size() * ranks());
     auto const received = [&](std::size_t from) { return std::span{parts + from * own.size(), own.size()}; };
     exchange([&](std::size_t to) { return slice_of(array, to); }, received);
     combine([&](std::uint32_t from) { return from == rank() ? own.data() : received(from).data(); }, own.size(),

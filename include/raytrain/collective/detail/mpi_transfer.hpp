@@ -18,12 +18,18 @@ namespace raytrain::detail {
 /// With less than whole parts, it is told of one element a rank, so that no count goes beyond an `int`.
 class MpiBlockType {
  public:
-  MpiBlockType(ElementType element, std::size_t count, std::size_t part_size)
-      : type_{mpi_type(element)}, count_{static_cast<int>(count)}, is_own_{count != part_size} {
+  /// Of each rank's part, in elements.
+  struct Part {
+    std::size_t count;  ///< That take part.
+    std::size_t size;
+  };
+
+  MpiBlockType(ElementType element, Part part)
+      : type_{mpi_type(element)}, count_{static_cast<int>(part.count)}, is_own_{part.count != part.size} {
     if (!is_own_) return;
     MPI_Datatype block = MPI_DATATYPE_NULL;
     check_mpi(MPI_Type_contiguous(count_, type_, &block), "MPI_Type_contiguous");
-    check_mpi(MPI_Type_create_resized(block, 0, static_cast<MPI_Aint>(part_size * size_bytes(element)), &type_),
+    check_mpi(MPI_Type_create_resized(block, 0, static_cast<MPI_Aint>(part.size * size_bytes(element)), &type_),
               "MPI_Type_create_resized");
     check_mpi(MPI_Type_free(&block), "MPI_Type_free");
     check_mpi(MPI_Type_commit(&type_), "MPI_Type_commit");
@@ -68,7 +74,7 @@ class MpiTransfer {
     auto const size = task_.call.count;
     bool const in_place = is_root() && task_.from.data() == at(task_.to, rank() * size);
     in_chunks(size, largest_part(size), [&](std::size_t begin, std::size_t count) {
-      MpiBlockType const blocks{task_.call.element, count, size};
+      MpiBlockType const blocks{task_.call.element, {.count = count, .size = size}};
       void const* const mine = in_place ? MPI_IN_PLACE : at(task_.from, begin);
       std::byte* const all = is_root() ? at(task_.to, begin) : nullptr;
       perform("MPI_Igather", count * ranks(), [&](MPI_Request* request) {
@@ -82,7 +88,7 @@ class MpiTransfer {
     auto const size = task_.call.count;
     bool const in_place = is_root() && task_.to.data() == at(task_.from, rank() * size);
     in_chunks(size, largest_part(size), [&](std::size_t begin, std::size_t count) {
-      MpiBlockType const blocks{task_.call.element, count, size};
+      MpiBlockType const blocks{task_.call.element, {.count = count, .size = size}};
       std::byte const* const all = is_root() ? at(task_.from, begin) : nullptr;
       void* const mine = in_place ? MPI_IN_PLACE : at(task_.to, begin);
       perform("MPI_Iscatter", count * ranks(), [&](MPI_Request* request) {

@@ -11,7 +11,6 @@
 #include <raytrain/core/inline.hpp>
 #include <raytrain/launch/detail/handshake.hpp>
 #include <raytrain/launch/run_token.hpp>
-#include <raytrain/message/codec.hpp>
 
 namespace raytrain::detail {
 
@@ -23,12 +22,12 @@ RAYTRAIN_INLINE auto HandshakeView::number_at(BytesView bytes, std::size_t place
   return number;
 }
 
-RAYTRAIN_INLINE auto make_handshake(BytesView secret, std::uint32_t number, std::uint32_t version) -> Handshake {
+RAYTRAIN_INLINE auto make_handshake(BytesView secret, HandshakeClaim claim) -> Handshake {
   Handshake handshake{};
   auto const magic = bytes_of(handshake_magic);
   auto at = std::copy(magic.begin(), magic.end(), handshake.begin());
   at = std::copy(secret.begin(), secret.end(), at);
-  for (std::uint32_t const value : {version, number}) {
+  for (std::uint32_t const value : {claim.version, claim.number}) {
     for (unsigned i = 0; i < 4; ++i) *at++ = static_cast<std::byte>(value >> (8 * i));
   }
   return handshake;
@@ -36,27 +35,28 @@ RAYTRAIN_INLINE auto make_handshake(BytesView secret, std::uint32_t number, std:
 
 RAYTRAIN_INLINE auto HandshakeBegin::proof(RunToken const& token) const -> Handshake {
   HandshakeView const said{hello};
-  return make_handshake(hash(token, Prover::client, {said.version, said.number}), said.number, said.version);
+  HandshakeClaim const claim{.number = said.number, .version = said.version};
+  return make_handshake(hash(token, Prover::client, claim), claim);
 }
 
 RAYTRAIN_INLINE auto HandshakeBegin::is_proof(RunToken const& token, HandshakeView const& shown) const -> bool {
   return shown.magic == handshake_magic &&
-         RunToken::same(shown.secret, hash(token, Prover::client, {shown.version, shown.number}));
+         RunToken::same(shown.secret, hash(token, Prover::client, {.number = shown.number, .version = shown.version}));
 }
 
 RAYTRAIN_INLINE auto HandshakeBegin::answer(RunToken const& token, HandshakeStatus status) const -> Handshake {
-  auto const number = static_cast<std::uint32_t>(status);
-  return make_handshake(hash(token, Prover::server, {protocol_version, number}), number);
+  HandshakeClaim const claim{.number = static_cast<std::uint32_t>(status)};
+  return make_handshake(hash(token, Prover::server, claim), claim);
 }
 
 RAYTRAIN_INLINE auto HandshakeBegin::is_answer(RunToken const& token, HandshakeView const& shown) const -> bool {
   return shown.magic == handshake_magic &&
-         RunToken::same(shown.secret, hash(token, Prover::server, {shown.version, shown.number}));
+         RunToken::same(shown.secret, hash(token, Prover::server, {.number = shown.number, .version = shown.version}));
 }
 
-RAYTRAIN_INLINE auto HandshakeBegin::hash(RunToken const& token, Prover prover, Claim claim) const -> SipHash {
+RAYTRAIN_INLINE auto HandshakeBegin::hash(RunToken const& token, Prover prover, HandshakeClaim claim) const -> SipHash {
   std::array<std::byte, 3 * handshake_bytes> all{};
-  auto const rest = make_handshake(Nonce{static_cast<std::byte>(prover)}, claim.number, claim.version);
+  auto const rest = make_handshake(Nonce{static_cast<std::byte>(prover)}, claim);
   auto at = std::ranges::copy(hello, all.begin()).out;
   at = std::ranges::copy(challenge, at).out;
   std::ranges::copy(rest, at);
@@ -64,9 +64,9 @@ RAYTRAIN_INLINE auto HandshakeBegin::hash(RunToken const& token, Prover prover, 
 }
 
 RAYTRAIN_INLINE auto make_hello(Nonce const& nonce, Rank rank) -> Handshake {
-  return make_handshake(nonce, rank.value);
+  return make_handshake(nonce, {.number = rank.value});
 }
 
-RAYTRAIN_INLINE auto make_challenge(Nonce const& nonce) -> Handshake { return make_handshake(nonce, 0); }
+RAYTRAIN_INLINE auto make_challenge(Nonce const& nonce) -> Handshake { return make_handshake(nonce, {.number = 0}); }
 
 }  // namespace raytrain::detail

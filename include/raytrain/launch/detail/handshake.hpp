@@ -113,8 +113,13 @@ struct HandshakeView {
   static auto number_at(BytesView bytes, std::size_t place) -> std::uint32_t;
 };
 
-[[nodiscard]] auto make_handshake(BytesView secret, std::uint32_t number, std::uint32_t version = protocol_version)
-    -> Handshake;
+/// What an end says of itself beside a nonce or a proof.
+struct HandshakeClaim {
+  std::uint32_t number;  ///< As in `HandshakeView`.
+  std::uint32_t version = protocol_version;
+};
+
+[[nodiscard]] auto make_handshake(BytesView secret, HandshakeClaim claim) -> Handshake;
 
 /// What both ends know of a connection before one of them proves anything.
 struct HandshakeBegin {
@@ -132,13 +137,7 @@ struct HandshakeBegin {
   /// Part of what is hashed, so that nobody passes off an end's own proof as the other's.
   enum class Prover : std::uint32_t { client = 1, server };
 
-  /// What an end says of itself beside the proof.
-  struct Claim {
-    std::uint32_t version;
-    std::uint32_t number;
-  };
-
-  [[nodiscard]] auto hash(RunToken const& token, Prover prover, Claim claim) const -> SipHash;
+  [[nodiscard]] auto hash(RunToken const& token, Prover prover, HandshakeClaim claim) const -> SipHash;
 };
 
 [[nodiscard]] auto make_hello(Nonce const& nonce, Rank rank) -> Handshake;

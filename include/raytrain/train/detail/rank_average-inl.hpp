@@ -22,12 +22,6 @@
 
 namespace raytrain::detail {
 
-/// One rank's value, and how often it counts.
-struct RankValue {
-  double value;
-  double samples;
-};
-
 /// One rank's metrics, to be averaged.
 struct RankMetrics {
   double samples{};
@@ -70,8 +64,8 @@ RAYTRAIN_INLINE auto to_fixed(MetricValue const& value) -> std::string {
       value);
 }
 
-RAYTRAIN_INLINE auto average_over_ranks(Collective& collective, double value, double samples) -> double {
-  std::array const mine{value, samples};
+RAYTRAIN_INLINE auto average_over_ranks(Collective& collective, RankValue const& own) -> double {
+  std::array const mine{own.value, own.samples};
   std::vector<double> all(2 * std::size_t{collective.size().value});
   collective.all_gather(std::span<double const>{mine}, std::span<double>{all});
   std::vector<RankValue> values;

@@ -39,11 +39,17 @@ template <std::integral T>
   return mean_of(std::span<T const>{all});
 }
 
+/// One rank's value.
+struct RankValue {
+  double value{};
+  double samples{};  ///< How often it counts.
+};
+
 /// The mean of all ranks' values, each counted `samples` times; the sum is in rank order. Where those that count are
 /// the same it is that value. NaN without any. A group operation.
 ///
 /// Errors: `invalid_call` on all ranks for negative `samples`.
-[[nodiscard]] auto average_over_ranks(Collective& collective, double value, double samples) -> double;
+[[nodiscard]] auto average_over_ranks(Collective& collective, RankValue const& own) -> double;
 
 /// The same for each double; other values are the same on all ranks, and stay.
 ///

@@ -89,11 +89,11 @@ struct GroupEnds {
 }
 
 /// Refuses a group that goes on from one worker's rows into the next one's. Workers with the same dataset share all
-/// rows, and are not compared. `attempted` and `group`: the call and the column that an error names.
+/// rows, and are not compared. `group` and `attempted`: the column and the call that an error names.
 ///
 /// Errors: `invalid_data` where a worker's rows end with the group that the next one's begin with.
-inline void check_group_ends(std::vector<GroupEnds> const& workers, std::string const& attempted,
-                             std::string const& group) {
+inline void check_group_ends(std::vector<GroupEnds> const& workers, std::string const& group,
+                             std::string const& attempted) {
   for (std::size_t rank = 1; rank < workers.size(); ++rank) {
     auto const& before = workers[rank - 1];
     if (before.digest == workers[rank].digest || before.last != workers[rank].first) continue;

@@ -82,7 +82,7 @@ class BlockBatches final : public RowBatches {
           sizes_.push_back(rows_.rows());
         }
         ++next_;
-        hand_over(proxy, values(), rows_.labels(), rows_.weights());
+        hand_over(proxy, {.values = values(), .labels = rows_.labels(), .weights = rows_.weights()});
         return true;
       }
     } catch (...) {
@@ -162,17 +162,22 @@ class BlockBatches final : public RowBatches {
     changed_.assign(rows * names().size(), has_missing_ ? std::numeric_limits<float>::quiet_NaN() : 0.0F);
     std::vector<float> const labels(rows_.roles().label.empty() ? 0 : rows, 0.0F);
     std::vector<float> const weights(rows_.roles().weight.empty() ? 0 : rows, 1.0F);
-    hand_over(proxy, changed_, labels, weights);
+    hand_over(proxy, {.values = changed_, .labels = labels, .weights = weights});
     return true;
   }
 
-  void hand_over(DMatrixHandle proxy, std::span<float const> values, std::span<float const> labels,
-                 std::span<float const> weights) const {
+  struct Rows {
+    std::span<float const> values;   ///< Row after row.
+    std::span<float const> labels;   ///< Empty: they have none.
+    std::span<float const> weights;  ///< Likewise.
+  };
+
+  void hand_over(DMatrixHandle proxy, Rows const& rows) const {
     auto const width = names().size();
-    auto const table = array_interface(values.data(), "<f4", {values.size() / width, width});
+    auto const table = array_interface(rows.values.data(), "<f4", {rows.values.size() / width, width});
     xgboost_call(XGProxyDMatrixSetDataDense(proxy, table.c_str()), "XGProxyDMatrixSetDataDense");
-    if (!labels.empty()) set_matrix_numbers(proxy, "label", labels);
-    if (!weights.empty()) set_matrix_numbers(proxy, "weight", weights);
+    if (!rows.labels.empty()) set_matrix_numbers(proxy, "label", rows.labels);
+    if (!rows.weights.empty()) set_matrix_numbers(proxy, "weight", rows.weights);
     if (!rows_.roles().categorical.empty()) set_matrix_texts(proxy, "feature_type", types_);
   }
 

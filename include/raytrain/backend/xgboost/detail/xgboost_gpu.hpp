@@ -105,7 +105,7 @@ struct XGBoostBuild {
   void check_trains_on(int gpu, std::string_view configuration) const {
     auto const wanted = major >= 2 ? fmt::format("cuda:{}", gpu) : fmt::format("{}", gpu);
     auto const* const field = major >= 2 ? "device" : "gpu_id";
-    auto const found = configured_text(configuration, "generic_param", field);
+    auto const found = configured_text(configuration, {.object = "generic_param", .name = field});
     if (found == wanted) return;
     throw Error{Errc::backend, fmt::format("training on GPU {}", gpu),
                 fmt::format("{} would train by {} = {}", name(), field, found),

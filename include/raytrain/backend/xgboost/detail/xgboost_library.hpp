@@ -108,12 +108,17 @@ class XGBoostLog {
   }
 };
 
+/// Where a text is in XGBoost's configuration of a model.
+struct ConfiguredField {
+  std::string_view object;
+  std::string_view name;
+};
+
 /// A text in XGBoost's configuration of a model: of "learner_model_param":{"num_class":"3"} and `"num_class"` it is 3.
 /// Empty where there is none.
-[[nodiscard]] inline auto configured_text(std::string_view configuration, std::string_view object,
-                                          std::string_view field) -> std::string {
-  auto const inside = configuration.find('"' + std::string{object} + "\":{");
-  auto const key = '"' + std::string{field} + "\":\"";
+[[nodiscard]] inline auto configured_text(std::string_view configuration, ConfiguredField field) -> std::string {
+  auto const inside = configuration.find('"' + std::string{field.object} + "\":{");
+  auto const key = '"' + std::string{field.name} + "\":\"";
   auto const at = inside == std::string_view::npos ? inside : configuration.find(key, inside);
   if (at == std::string_view::npos) return "";
   auto const text = configuration.substr(at + key.size());
