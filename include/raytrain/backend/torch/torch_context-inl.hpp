@@ -140,7 +140,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::autocast(Precision precision) -> Autoca
   return {precision, device()};
 }
 
-RAYTRAIN_TORCH_INLINE auto TorchContext::with_generators(CheckpointDraft draft) -> CheckpointDraft {
+RAYTRAIN_TORCH_INLINE auto TorchContext::filled(CheckpointDraft draft) -> CheckpointDraft {
   models_.check_unchanged();
   if (models_.is_within_step()) {
     throw Error{Errc::invalid_call, "a checkpoint of virtual shards",

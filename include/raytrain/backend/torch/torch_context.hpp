@@ -278,7 +278,7 @@ class TorchContext : public TrainContext {
 
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
-    with_automatic(metrics, [&](auto const& all) { TrainContext::report(all, with_generators(std::move(draft))); });
+    with_automatic(metrics, [&](auto const& all) { TrainContext::report(all, filled(std::move(draft))); });
   }
 
   /// Where this worker's time went since its last report began, or since its beginning: what to report, or to print.
@@ -288,7 +288,7 @@ class TorchContext : public TrainContext {
 
   /// As of every context, with the generators that go along with `report`.
   void hand_over(CheckpointDraft draft) {
-    if (may_hand_over()) TrainContext::hand_over(with_generators(std::move(draft)));
+    if (may_hand_over()) TrainContext::hand_over(filled(std::move(draft)));
   }
 
   /// For the worker's runner.
@@ -385,7 +385,9 @@ class TorchContext : public TrainContext {
   TorchContext(std::shared_ptr<detail::StepTimer> timer, WorkerSetup setup, TorchConfig const& config,
                ScalingConfig const& scaling);
 
-  [[nodiscard]] auto with_generators(CheckpointDraft draft) -> CheckpointDraft;
+  /// `TrainContext::fill`, and what this context adds: the states of its generators, epochs that are not finished, and
+  /// how many examples its loaders have.
+  [[nodiscard]] auto filled(CheckpointDraft draft) -> CheckpointDraft;
 
   /// Calls `report` with the metrics, those of the schedules and of the scaler that are followed, and step times.
   template <class R, class F>

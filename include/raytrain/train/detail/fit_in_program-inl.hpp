@@ -126,7 +126,7 @@ RAYTRAIN_INLINE auto fit_on_ranks(FitPlan const& plan) -> Result {
     leader.tell(std::move(ended));
     leader.end();
   };
-  return fit_for_others(end, [&] {
+  return fit_and_tell_others(end, [&] {
     prepare();
     return side.run(leader, true, [&] { backend.start(plan.scaling); });
   });
@@ -146,7 +146,7 @@ auto fit_as_supervisor(FitPlan const& plan) -> Result {
     launcher->tell(std::move(ended));
     launcher->end();
   };
-  return fit_for_others(end, [&] {
+  return fit_and_tell_others(end, [&] {
     launcher.emplace(SupervisorOptions{.scaling = plan.scaling,
                                        .settings = shared_settings(plan),
                                        .fit = call.number(),

@@ -133,7 +133,7 @@ RAYTRAIN_INLINE auto result_of(Ended& ended, CheckpointStore const* store) -> Re
   return result;
 }
 
-RAYTRAIN_INLINE auto fit_for_others(std::function<void(Ended)> const& send, std::function<Result()> const& fit)
+RAYTRAIN_INLINE auto fit_and_tell_others(std::function<void(Ended)> const& send, std::function<Result()> const& fit)
     -> Result {
   auto const end = [&](Ended ended) {
     shorten(ended);

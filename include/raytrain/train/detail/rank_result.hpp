@@ -16,7 +16,7 @@ namespace raytrain::detail {
 [[nodiscard]] auto result_of(Ended& ended, CheckpointStore const* store) -> Result;
 
 /// Runs `fit` and returns or throws what it does. Before that `send` gets it for the other processes.
-auto fit_for_others(std::function<void(Ended)> const& send, std::function<Result()> const& fit) -> Result;
+auto fit_and_tell_others(std::function<void(Ended)> const& send, std::function<Result()> const& fit) -> Result;
 
 }  // namespace raytrain::detail
 

@@ -34,7 +34,7 @@ RAYTRAIN_TORCH_INLINE BackwardExchange::BackwardExchange(GradientArena& arena, M
     : arena_{arena},
       exchange_{exchange},
       collective_{collective},
-      buckets_{arena.divide(exchange.bucket_bytes())},
+      buckets_{arena.cut_into_buckets(exchange.bucket_bytes())},
       bucket_of_(arena.size()),
       order_(buckets_.size()) {
   std::iota(order_.begin(), order_.end(), 0U);
@@ -137,12 +137,13 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::post(std::size_t bucket) {
 RAYTRAIN_TORCH_INLINE void BackwardExchange::prepare(std::size_t bucket) {
   torch::NoGradGuard const no_grad;
   arena_.gather(buckets_[bucket]);
-  if (scale_ != 1) arena_.contents(buckets_[bucket], {}).values.mul_(scale_);
+  if (scale_ != 1) arena_.contents_of(buckets_[bucket], {}).values.mul_(scale_);
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::exchange(std::size_t bucket) {
   torch::NoGradGuard const no_grad;
-  exchange_.average(arena_.contents(buckets_[bucket], {.index = bucket, .count = buckets_.size()}, true), collective_);
+  exchange_.average(arena_.contents_of(buckets_[bucket], {.index = bucket, .count = buckets_.size()}, true),
+                    collective_);
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::end_backward() {

@@ -47,7 +47,7 @@ RAYTRAIN_TORCH_INLINE void GradientArena::begin_backward() {
   for (auto const& number : numbers_) set(number, 0);
 }
 
-RAYTRAIN_TORCH_INLINE void GradientArena::expect(std::size_t index, at::Tensor const& gradient) {
+RAYTRAIN_TORCH_INLINE void GradientArena::place_gradient(std::size_t index, at::Tensor const& gradient) {
   auto& slot = slots_[index];
   check_fits(slot, gradient);
   if (!slot.parameter.grad().defined()) {
@@ -127,7 +127,7 @@ RAYTRAIN_TORCH_INLINE void GradientArena::drop_gradients() {
   }
 }
 
-RAYTRAIN_TORCH_INLINE void GradientArena::show() {
+RAYTRAIN_TORCH_INLINE void GradientArena::show_gradients() {
   torch::NoGradGuard const no_grad;
   for (auto& slot : slots_) {
     auto& gradient = slot.parameter.mutable_grad();
@@ -141,7 +141,7 @@ RAYTRAIN_TORCH_INLINE void GradientArena::show() {
   }
 }
 
-RAYTRAIN_TORCH_INLINE auto GradientArena::divide(std::size_t bucket_bytes) const -> std::vector<Bucket> {
+RAYTRAIN_TORCH_INLINE auto GradientArena::cut_into_buckets(std::size_t bucket_bytes) const -> std::vector<Bucket> {
   std::vector<Bucket> buckets;
   for (auto const& flat : flats_) {
     auto* const begin = static_cast<std::byte*>(flat.memory.get());
@@ -161,7 +161,7 @@ RAYTRAIN_TORCH_INLINE auto GradientArena::divide(std::size_t bucket_bytes) const
   return buckets;
 }
 
-RAYTRAIN_TORCH_INLINE auto GradientArena::contents(Bucket const& bucket, Number number, bool before_marks) const
+RAYTRAIN_TORCH_INLINE auto GradientArena::contents_of(Bucket const& bucket, Number number, bool before_marks) const
     -> GradientBucket {
   GradientBucket contents;
   contents.index = number.index;

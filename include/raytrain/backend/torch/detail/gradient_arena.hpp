@@ -64,10 +64,10 @@ class GradientArena {
   /// autograd adds there, and sets its mark.
   ///
   /// Errors: `backend` when its shape or type is not the one that the parameter had.
-  void expect(std::size_t index, at::Tensor const& gradient);
+  void place_gradient(std::size_t index, at::Tensor const& gradient);
 
-  // A reduction is `gather`, whatever is done to the arrays, and `show`. A parameter without a gradient contributes
-  // zeros, and gains a gradient if another rank had one.
+  // A reduction is `gather`, whatever is done to the arrays, and `show_gradients`. A parameter without a gradient
+  // contributes zeros, and gains a gradient if another rank had one.
 
   /// Copies into the array each gradient that the program has put elsewhere, and zeros for each parameter without one.
   ///
@@ -84,10 +84,10 @@ class GradientArena {
   /// that is divided by it later.
   void scale_gradients(std::uint32_t shards);
 
-  /// Takes the gradients that there are away, until `show`. Those that are away already are added to them.
+  /// Takes the gradients that there are away, until `show_gradients`. Those that are away already are added to them.
   void set_aside();
 
-  /// The program has no gradients until `show`, and the array keeps what it holds.
+  /// The program has no gradients until `show_gradients`, and the array keeps what it holds.
   void hide_gradients();
 
   /// Forgets them, and what was set aside.
@@ -130,7 +130,7 @@ class GradientArena {
 
   /// All gradients: of each element type in the order of parameters, in buckets of at least so many bytes, but for the
   /// last one of the type.
-  [[nodiscard]] auto divide(std::size_t bucket_bytes) const -> std::vector<Bucket>;
+  [[nodiscard]] auto cut_into_buckets(std::size_t bucket_bytes) const -> std::vector<Bucket>;
 
   /// The bucket's number, of all.
   struct Number {
@@ -140,7 +140,8 @@ class GradientArena {
 
   /// The bucket, as a `GradientExchange` takes it. The marks say which parameters are used. With `before_marks`, while
   /// they are not reduced yet, all count as used.
-  [[nodiscard]] auto contents(Bucket const& bucket, Number number, bool before_marks = false) const -> GradientBucket;
+  [[nodiscard]] auto contents_of(Bucket const& bucket, Number number, bool before_marks = false) const
+      -> GradientBucket;
 
   /// `gather`, of these parameters alone.
   void gather(Bucket const& bucket);
@@ -149,7 +150,7 @@ class GradientArena {
   void clear_gaps() const;
 
   /// The array's parts are gradients, of the parameters that any rank used, to which is added what was set aside.
-  void show();
+  void show_gradients();
 
  private:
   struct Flat {

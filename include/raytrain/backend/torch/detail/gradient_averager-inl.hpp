@@ -173,7 +173,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
     torch::autograd::Engine::get_default_engine().queue_callback([this, under_way] { on_backward_end(); });
   }
   if (backward_exchange_ && !worker_step_->window.is_open()) backward_exchange_->arrive(index);
-  arena_.expect(index, gradient);
+  arena_.place_gradient(index, gradient);
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::begin_backward() {
@@ -274,7 +274,7 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
     backward_exchange_->end_backward();
     arena_.for_each_count([&](auto values) { cpu_collective_.all_reduce(values, ReduceOp::average); });
     backward_exchange_->finish(cpu_collective_);
-    arena_.show();
+    arena_.show_gradients();
     auto const* const choice = backward_exchange_->new_choice();
     if (choice != nullptr) print_(fmt::format("model {} exchanges its gradients {}", model_number_, choice->text()));
   } else if (model_exchange_) {
@@ -285,7 +285,7 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
       arena_.for_each_count([&](auto values) { cpu_collective_.all_reduce(values, ReduceOp::average); });
     }
     arena_.for_each_array([&](auto values) { array_collective_.all_reduce(values, ReduceOp::average); });
-    arena_.show();
+    arena_.show_gradients();
   }
   return true;
 }

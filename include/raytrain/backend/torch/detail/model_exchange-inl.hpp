@@ -56,12 +56,12 @@ RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientArena& arena, Collecti
   torch::NoGradGuard const no_grad;
   arena.gather();
   arena.for_each_count([&](auto values) { collectives.of_counts.all_reduce(values, ReduceOp::average); });
-  auto const buckets = arena.divide(bucket_bytes_);
+  auto const buckets = arena.cut_into_buckets(bucket_bytes_);
   for (std::size_t index = 0; index < buckets.size(); ++index) {
-    average(arena.contents(buckets[index], {.index = index, .count = buckets.size()}), collectives.of_gradients);
+    average(arena.contents_of(buckets[index], {.index = index, .count = buckets.size()}), collectives.of_gradients);
   }
   arena.clear_gaps();
-  arena.show();
+  arena.show_gradients();
 }
 
 RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientBucket const& bucket, Collective& collective) const {

@@ -102,7 +102,7 @@ RAYTRAIN_TORCH_INLINE auto ShardStep::end_backward() -> bool {
     arena_.drop_gradients();
     return false;
   }
-  arena_.show();
+  arena_.show_gradients();
   sum_in_arena_.reset();  // it holds the mean from now on
   return true;
 }
