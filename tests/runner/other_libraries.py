@@ -27,20 +27,26 @@ rm -rf lists cache
 
 
 def current_libtorch():
-    """The LibTorch of the newest wheel, beside Debian's: its tests, and the examples that need it."""
+    """The LibTorch of the newest wheel, beside Debian's: its tests, and the examples that need it. With all that it needs for GPUs, 5 GB, so
+    that programs are linked as where there is one."""
     site = BUILD / 'torch-current' / 'site'
     prefix = site / 'torch'
-    if not (prefix / 'lib' / 'libtorch_cpu.so').exists():
-        # libtorch_cpu needs these two of NVIDIA's libraries to load, also where there is no GPU.
-        command = [sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps', '--target', site,
-                   'torch', 'nvidia-cuda-runtime', 'nvidia-cuda-cupti']
-        if not fetched(site.parent, 'The wheel of the current LibTorch', command):
+    if not (site / 'complete').exists():
+        shutil.rmtree(site.parent, ignore_errors=True)
+        if not fetched(site.parent, 'The wheel of the current LibTorch', [sys.executable, '-m', 'pip', 'install', '--quiet', '--target', site, 'torch']):
             return Count(skipped=1)
+        (site / 'complete').touch()
     say('LibTorch ' + (prefix / 'version.py').read_text().split("__version__ = '")[-1].split("'")[0])
     folder = configure('torch-current/build', f'-Dtorch={prefix}', '-Dbenchmarks=disabled', '-Dmpi=disabled', '-Doptimization=0')
     theirs = ('example linear_regression', 'example fashion_mnist', 'doctor')
     tests = [test for test in tests_of(folder) if 'torch' in test.suites or test.name.startswith(theirs)]
-    return build_and_run(folder, tests, slower=3)
+    with counting() as total:
+        total += build_and_run(folder, tests, slower=3)
+        _, loaded = run(['ldd', folder / 'examples' / 'doctor'])
+        if 'libtorch_cuda.so' not in loaded:
+            say(f'=== The doctor is not linked with libtorch_cuda.so, but with\n{loaded}')
+        total += passed_if('libtorch_cuda.so' in loaded)
+    return total
 
 
 def current_xgboost():
