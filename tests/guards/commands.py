@@ -26,7 +26,7 @@ COVERED = {
     r'(bash )?\.?/?\.ci/run': 'runs this test',
     r'\./(tests|examples|benchmarks)/run .*\b[A-Z]{3,}\b.*': 'a placeholder; the commands with a name are run',
     r'\./examples/run serve.*': 'tests/examples/serve.py, which also ends it',
-    r'\./benchmarks/run (--quick )?\w+': 'the benchmark cell of ./tests/run --all',
+    r'\./benchmarks/run (--quick )?\w+( --quick)?': 'the benchmark cell of ./tests/run --all',
     r'(git clone|cd) .*': 'how this clone came about',
     r'sudo .*|apt-get .*': 'tests/guards/setup_script.py',
     r'meson (setup|install|test|compile) .*': 'tests/consumer and tests/run',
