@@ -43,6 +43,7 @@
 #include "../support/temporary_folder.hpp"
 #include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
+#include "same_rows.hpp"
 
 namespace {
 
@@ -66,7 +67,7 @@ auto has_same_rows(Dataset const& one, Dataset const& other) -> bool {
     auto const& same = other.column(column.name());
     if (column.describe() != same.describe()) return false;
     if (column.is_text() && !std::ranges::equal(column.categories(), same.categories())) return false;
-    return std::ranges::equal(column.bytes(), same.bytes());
+    return testing::same_bytes(column.bytes(), same.bytes());
   });
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -14,6 +13,8 @@
 #include <raytrain/data/column.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+
+#include "same_rows.hpp"
 
 namespace raytrain::testing {
 
@@ -28,7 +29,7 @@ inline void check_same_block(Dataset const& one, Dataset const& other) {
     CHECK(same.type_name() == column.type_name());
     CHECK(same.row_shape() == column.row_shape());
     if (!column.is_text()) {
-      CHECK(std::ranges::equal(same.bytes(), column.bytes()));
+      CHECK(same_bytes(same.bytes(), column.bytes()));
       continue;
     }
     REQUIRE(same.is_text());

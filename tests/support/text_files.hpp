@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 /// Makes the folder too, where it is not there. Returns the path.
@@ -19,7 +20,9 @@ inline auto write_text(std::filesystem::path const& path, std::string_view text)
 
 [[nodiscard]] inline auto read_text(std::filesystem::path const& path) -> std::string {
   std::ifstream file{path, std::ios::binary};
-  return {std::istreambuf_iterator<char>{file}, {}};
+  std::ostringstream text;
+  if (file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  return std::move(text).str();
 }
 
 /// Names in a folder, sorted; empty when it is not there.
