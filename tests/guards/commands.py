@@ -24,7 +24,7 @@ COVERED = {
     r'\./tests/gpu_kit/(pack|run).*': 'tests/gpu_kit/gpu_kit_test.py, and machines with a GPU',
     r'\./tests/fresh_machine \w+': './tests/run --long',
     r'(bash )?\.?/?\.ci/run': 'runs this test',
-    r'\./(tests|examples|benchmarks)/run .*\b[A-Z]{3,}\b.*': 'a placeholder; the commands with a name are run',
+    r'\./(tests|examples|benchmarks)/run .*\b[A-Z]{3,}\b(?!\.).*': 'a placeholder; the commands with a name are run',
     r'\./examples/run serve.*': 'tests/examples/serve.py, which also ends it',
     r'\./benchmarks/run (--quick )?\w+( --quick)?': 'the benchmark cell of ./tests/run --all',
     r'(git clone|cd) .*': 'how this clone came about',
