@@ -146,7 +146,8 @@ inline void check_bad_blocks_are_refused(std::string const& owner, TakeBlocks co
   auto const rows = rows_of(4'000);
   auto const refused = [&](MakeBlocks const& make) { return thrown_error([&] { take(make); }); };
   auto const nothing = [] { return DatasetBlocks{"none", [] { return std::optional<Dataset>{}; }}; };
-  check_contains(refused(nothing), owner + ": there are no rows; use fewer workers or more rows");
+  check_contains(refused(nothing),
+                 owner + ": there are no rows; give at least one; where a worker has none, use fewer workers");
   check_contains(refused(anew(rows.head(0), 10)), "there are no rows");
   check_contains(refused(two_blocks(rows, rows.drop_columns({"b"}))),
                  "row 4000 has the features a, c, w, and those before it have a, b, c, w; give all blocks the same");

@@ -200,7 +200,7 @@ TEST_CASE("a worker without rows is named, and the others are stopped") {
                          config_of(folder, rows_of(3'000), 3)};
   auto const error = thrown_error([&] { trainer.fit(); });
   check_contains(error, "rank 2");
-  check_contains(error, "there are no rows; use fewer workers or more rows");
+  check_contains(error, "there are no rows; give at least one; where a worker has none, use fewer workers");
 }
 
 TEST_CASE("workers whose blocks have other features are told so before XGBoost is") {

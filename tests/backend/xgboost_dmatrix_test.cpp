@@ -325,10 +325,11 @@ TEST_CASE("any value stands for a missing one, infinity and NaN too") {
 
 TEST_CASE("a dataset without rows is refused") {
   auto const data = sample(2, 1).head(0);
-  check_contains(thrown_error([&] {
-                   DMatrix{data, {.label = "target"}};
-                 }),
-                 "invalid_data: DMatrix: there are no rows; use fewer workers or more rows");
+  check_contains(
+      thrown_error([&] {
+        DMatrix{data, {.label = "target"}};
+      }),
+      "invalid_data: DMatrix: there are no rows; give at least one; where a worker has none, use fewer workers");
 }
 
 }  // namespace

@@ -40,6 +40,45 @@ TEST_CASE("workers that take turns with blocks have each of them once, and as ma
   CHECK(numbers_in(numbered_blocks(3).shard(Rank{0}, WorldSize{1})) == Numbers{0, 1, 2});
 }
 
+TEST_CASE("workers that share blocks equally have those of their turns, but for the last turn where one has none") {
+  CHECK(numbers_in(numbered_blocks(7).shard(Rank{0}, WorldSize{3}, {.equal = true})) == Numbers{0, 3});
+  CHECK(numbers_in(numbered_blocks(7).shard(Rank{2}, WorldSize{3}, {.equal = true})) == Numbers{2, 5});
+  CHECK(numbers_in(numbered_blocks(6).shard(Rank{1}, WorldSize{3}, {.equal = true})) == Numbers{1, 4});
+  CHECK(numbers_in(numbered_blocks(2).shard(Rank{0}, WorldSize{3}, {.equal = true})).empty());
+  CHECK(numbers_in(numbered_blocks(0).shard(Rank{0}, WorldSize{1}, {.equal = true})).empty());
+  // Of a shard, of blocks that are made ahead, and skipped in part.
+  auto const half = numbered_blocks(13).shard(Rank{1}, WorldSize{2});  // 1, 3, 5, 7, 9, 11
+  CHECK(numbers_in(half.shard(Rank{0}, WorldSize{4}, {.equal = true}).prefetch(1)) == Numbers{1});
+  CHECK(numbers_in(numbered_blocks(11).prefetch(2).shard(Rank{1}, WorldSize{2}, {.equal = true})) ==
+        Numbers{1, 3, 5, 7, 9});
+  auto skipped = numbered_blocks(11).shard(Rank{1}, WorldSize{2}, {.equal = true});
+  CHECK(skipped.skip());
+  CHECK(skipped.next()->column("number").as<float>()[0] == 3);
+  CHECK(skipped.position().blocks == 4);
+  while (skipped.skip()) {
+  }
+  CHECK(skipped.position().blocks == 10);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    auto behind = numbered_blocks(11).shard(Rank{rank}, WorldSize{3}, {.equal = true});
+    behind.begin_at({0, 4, "numbered"});  // as two workers have left it
+    CHECK(numbers_in(behind) == Numbers{static_cast<float>(4 + rank), static_cast<float>(7 + rank)});
+  }
+}
+
+TEST_CASE("ranges are made before begin_at, and map takes a function") {
+  for (std::uint64_t const blocks : {0, 1}) {
+    auto placed = numbered_blocks(3);
+    placed.begin_at({2, blocks, "numbered"});
+    auto const problem = "begin_at has said already where these blocks begin";
+    check_contains(thrown_error([&] { (void)placed.shard(Rank{0}, WorldSize{1}); }), problem);
+    check_contains(thrown_error([&] { (void)placed.map("same", [](Dataset const& block) { return block; }); }),
+                   problem);
+    check_contains(thrown_error([&] { (void)placed.prefetch(); }), problem);
+    CHECK(placed.position().epoch == 2);
+  }
+  check_contains(thrown_error([] { (void)numbered_blocks(3).map("same", nullptr); }), "there is no function 'same'");
+}
+
 /// Numbered blocks that count how many of them are made and how many are skipped.
 struct CountedBlocks {
   std::size_t made = 0;

@@ -431,7 +431,8 @@ TEST_CASE("a folder of images is written once, and is what it was when it is ope
   check_contains(thrown_error(rows), "invalid_data: ");
 }
 
-TEST_CASE("the source of blocks follows from paths, contents' sizes and times, size and channels, and from no more") {
+TEST_CASE(
+    "the source of blocks follows from paths, contents' sizes and times, size, channels and rows, and from no more") {
   TemporaryFolder const folder;
   auto const root = folder.path() / "pets";
   write_pets(root);
@@ -443,6 +444,10 @@ TEST_CASE("the source of blocks follows from paths, contents' sizes and times, s
   CHECK(source(root, {.height = 4, .width = 6}) != first);
   CHECK(source(root, {.height = 6, .width = 4, .channels = 1}) != first);
   CHECK(source(root, {}) != first);
+  auto const larger = image_blocks(root, {.height = 6, .width = 4}, 257);
+  CHECK(larger.source() != first);
+  auto blocks = larger;
+  check_contains(thrown_error([&] { blocks.begin_at({0, 1, first}); }), "of another source: images of 6 x 4");
   fs::rename(root, folder.path() / "moved");
   CHECK(source(folder.path() / "moved") == first);
   auto const file = folder.path() / "moved" / "dog" / "1.png";
@@ -466,6 +471,7 @@ TEST_CASE("a file that is changed or removed while blocks are read is not taken 
     change();
     auto error = thrown_error([&] { return blocks.next(); });
     CHECK(thrown_error([&] { return skipped.skip(); }) == error);
+    CHECK(thrown_error([&] { skipped.check_is_unchanged(); }) == error);
     return error;
   };
   auto const file = folder.path() / "c.png";

@@ -78,6 +78,7 @@ TEST_CASE("text in memory is read as the lines of a file, and errors call it as 
     CHECK(data.column("city").text(0) == "Oslo");
     CHECK(data.column("city").text(1) == std::nullopt);
   }
+  CHECK(parse_json_lines("\xEF\xBB\xBF{\"age\":1}\n").column("age").as<float>()[0] == 1);
   check_contains(thrown_error([&] { return parse_json_lines("{\"age\":1}\n{\"age\":]", {}, "the request"); }),
                  "reading the request, line 2");
   check_contains(thrown_error([&] { return parse_json_lines("{\"age\":1}", {.types = types}); }),

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <random>
 #include <string>
 #include <string_view>
@@ -234,6 +235,22 @@ TEST_CASE("lines of blocks that are skipped are not looked at, and their worker 
       behind.begin_at({0, wrong_row / 100 + 1, behind.source()});
       CHECK(behind.next()->rows() == 100);
     }
+}
+
+TEST_CASE("files that are one block each, of any number of rows, are skipped and shared") {
+  TemporaryFolder const folder;
+  for (auto const* const name : {"a", "b", "c"}) write_text(folder.path() / name, "1 1:2\n0 1:3\n");
+  auto const all = std::numeric_limits<std::size_t>::max();
+  auto const blocks = [&] { return libsvm_blocks(folder.path(), {.features = 1, .zero_based = false}, all); };
+  auto skipped = blocks();
+  CHECK(skipped.next()->rows() == 2);
+  CHECK(skipped.skip());
+  CHECK(skipped.skip());
+  CHECK_FALSE(skipped.skip());
+  auto first = blocks().shard(Rank{0}, WorldSize{2});
+  CHECK(first.next()->rows() == 2);
+  CHECK(first.next()->rows() == 2);
+  CHECK_FALSE(first.next());
 }
 
 TEST_CASE("a name of JsonLinesOptions::types that only skipped blocks have is not missed") {

@@ -2,6 +2,8 @@
 #include <raytrain/preprocess/standard_scaler.hpp>
 
 #include <cmath>
+#include <cstddef>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -60,6 +62,22 @@ TEST_CASE("values that are all the same become 0, also where their mean is round
     auto const scaled = scaler.transform(dataset);
     for (auto const value : scaled.column("x").as<double>()) REQUIRE(std::abs(value) < 1e-15);
   }
+}
+
+TEST_CASE("values far from 0 that differ by more than rounding are scaled, however many there are") {
+  std::vector<double> seconds(200'000);
+  for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = 1.7e9 + 1e-3 * static_cast<double>(i % 3);
+  auto const dataset = Dataset::from_columns({{"t", std::move(seconds)}});
+  StandardScaler scaler{{"t"}};
+  scaler.fit(dataset);
+  auto const scaled = scaler.transform(dataset).column("t");
+  CHECK(scaled.as<double>()[0] == doctest::Approx(-std::sqrt(1.5)).epsilon(1e-3));
+  CHECK(scaled.as<double>()[2] == doctest::Approx(std::sqrt(1.5)).epsilon(1e-3));
+  // By one unit of rounding they are the same.
+  auto const rounded = Dataset::from_columns({{"t", std::vector<double>{0.3, 0.1 + 0.2, 0.3}}});
+  scaler.fit(rounded);
+  auto const same = scaler.transform(rounded);
+  for (auto const value : same.column("t").as<double>()) CHECK(std::abs(value) < 1e-15);
 }
 
 TEST_CASE("bad columns are refused by fit, and rows of another shape by transform") {

@@ -221,7 +221,8 @@ class CsvFile {
 /// Errors: when the range is made, those of `DataPaths::files`, `not_found` or `io` for one, `invalid_config` as above,
 ///         and `invalid_call` for 0 rows. When a block is read, the others of `read_csv`, `not_found` for a column that
 ///         is not there or a file that was removed, and `io` for a file that was changed. Files with other columns are
-///         not refused here. In blocks that a shard or a position skips a quote that does not close is
+///         not refused here. What is wrong in rows that are read ahead, up to 256 KiB of text behind a block, may be
+///         told instead of that block. In blocks that a shard or a position skips a quote that does not close is
 ///         found, and nothing else, beside a file's first block.
 /// Cost: of blocks that a shard or a position skips the rows are counted. They are parsed only in a file's first block,
 ///       and where the program calls `DatasetBlocks::skip` itself.

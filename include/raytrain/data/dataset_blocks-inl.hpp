@@ -67,6 +67,11 @@ RAYTRAIN_INLINE DatasetBlocks::DatasetBlocks(Dataset const& dataset)
 RAYTRAIN_INLINE auto DatasetBlocks::map(std::string const& name,
                                         std::function<Dataset(Dataset const& block)> function) const -> DatasetBlocks {
   detail::check_source_text(name, "DatasetBlocks::map", "the function's name");
+  check_is_not_placed("DatasetBlocks::map");
+  if (!function) {
+    throw Error{Errc::invalid_call, "DatasetBlocks::map", fmt::format("there is no function '{}'", name),
+                "give what makes a block of each"};
+  }
   auto const changed = "; " + json_string(name);
   auto const blocks = std::make_shared<DatasetBlocks>(*this);
   return {source_ + changed,
@@ -83,37 +88,50 @@ RAYTRAIN_INLINE auto DatasetBlocks::map(std::string const& name,
                 .pass_over = [blocks](std::uint64_t count) { blocks->pass_over(count); }}};
 }
 
-RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers) const -> DatasetBlocks {
+RAYTRAIN_INLINE auto DatasetBlocks::shard(Rank rank, WorldSize workers, BlockSharing sharing) const -> DatasetBlocks {
   if (rank.value >= workers.value) {
     throw Error{Errc::invalid_call, "DatasetBlocks::shard",
                 fmt::format("rank {} is none of {} workers", rank.value, workers.value),
                 "give the worker's own rank, and the number of all"};
   }
-  auto const others_before = std::make_shared<std::uint32_t>(rank.value);
-  auto const stride = state_->turns.stride;
-  auto const of_round = stride * workers.value;
+  check_is_not_placed("DatasetBlocks::shard");
   auto const blocks = std::make_shared<DatasetBlocks>(*this);
-  auto const is_at_own = [blocks, others_before, workers] {
-    for (auto left = std::exchange(*others_before, workers.value - 1); left > 0; --left) {
+  auto const skip = [blocks](std::uint32_t count) {
+    for (; count > 0; --count) {
       if (!blocks->skip()) return false;
     }
     return true;
   };
-  return {
-      fmt::format("{}; blocks of rank {} of {}", source_, rank.value, workers.value),
-      State{.next = [blocks, is_at_own] { return is_at_own() ? blocks->next() : std::nullopt; },
-            .skip = [blocks, is_at_own] { return is_at_own() && blocks->skip(); },
-            .check = state_->check,
-            .origin = state_->origin,
-            .turns = {state_->turns.first + stride * rank.value, of_round},
-            .before_first = [blocks](BlockTurns const& turns) { blocks->take_over("DatasetBlocks::shard", turns); },
-            .pass_over =
-                [blocks, others_before, workers, of_round, until_own = stride * (rank.value + 1)](std::uint64_t count) {
-                  if (count < of_round) return blocks->pass_over(count);
-                  // Up to its own block of the last round, behind which others may have had none.
-                  *others_before = workers.value - 1;
-                  blocks->pass_over(count - of_round + until_own);
-                }}};
+  auto const stride = state_->turns.stride;
+  auto const of_turn = stride * workers.value;
+  State state{.next = nullptr,
+              .check = state_->check,
+              .origin = state_->origin,
+              .turns = {state_->turns.first + stride * rank.value, of_turn},
+              .before_first = [blocks](BlockTurns const& turns) { blocks->take_over("DatasetBlocks::shard", turns); }};
+  if (sharing.equal) {
+    auto const behind = workers.value - 1 - rank.value;
+    state.next = [=]() -> std::optional<Dataset> {
+      if (!skip(rank.value)) return std::nullopt;
+      auto block = blocks->next();
+      return block && skip(behind) ? std::move(block) : std::nullopt;
+    };
+    state.skip = [=] { return skip(workers.value); };
+    state.pass_over = [blocks](std::uint64_t count) { blocks->pass_over(count); };
+    return {fmt::format("{}; equally many blocks, of rank {} of {}", source_, rank.value, workers.value),
+            std::move(state)};
+  }
+  auto const others_before = std::make_shared<std::uint32_t>(rank.value);
+  auto const is_at_own = [=] { return skip(std::exchange(*others_before, workers.value - 1)); };
+  state.next = [=] { return is_at_own() ? blocks->next() : std::nullopt; };
+  state.skip = [=] { return is_at_own() && blocks->skip(); };
+  state.pass_over = [=, until_own = stride * (rank.value + 1)](std::uint64_t count) {
+    if (count < of_turn) return blocks->pass_over(count);
+    // Up to its own block of the last turn, behind which others may have had none.
+    *others_before = workers.value - 1;
+    blocks->pass_over(count - of_turn + until_own);
+  };
+  return {fmt::format("{}; blocks of rank {} of {}", source_, rank.value, workers.value), std::move(state)};
 }
 
 RAYTRAIN_INLINE auto DatasetBlocks::prefetch(int blocks) const -> DatasetBlocks {
@@ -122,6 +140,7 @@ RAYTRAIN_INLINE auto DatasetBlocks::prefetch(int blocks) const -> DatasetBlocks 
     throw Error{Errc::invalid_call, "DatasetBlocks::prefetch", fmt::format("{} blocks ahead", blocks),
                 fmt::format("write 2, or any other number from 1 to {}", most)};
   }
+  check_is_not_placed("DatasetBlocks::prefetch");
   struct Ahead {
     explicit Ahead(DatasetBlocks const& from) : blocks{from} {}
 
@@ -214,6 +233,7 @@ RAYTRAIN_INLINE void DatasetBlocks::begin_at(BlocksPosition const& position) {
   }
   if (position.blocks > 0) keeping_failure([&] { pass_over(position.blocks); });
   state_->position = position;
+  state_->is_placed = true;
 }
 
 RAYTRAIN_INLINE auto DatasetBlocks::next() -> std::optional<Dataset> {
@@ -251,6 +271,12 @@ RAYTRAIN_INLINE void DatasetBlocks::note_end_or_block(bool is_block) {
 
 RAYTRAIN_INLINE void DatasetBlocks::check_is_unchanged() const {
   if (state_->check) state_->check();
+}
+
+RAYTRAIN_INLINE void DatasetBlocks::check_is_not_placed(std::string const& attempted) const {
+  if (!state_->is_placed) return;
+  throw Error{Errc::invalid_call, attempted, "begin_at has said already where these blocks begin",
+              "call begin_at of the range that the program takes blocks from"};
 }
 
 RAYTRAIN_INLINE void DatasetBlocks::check_is_fresh(std::string const& attempted) const {

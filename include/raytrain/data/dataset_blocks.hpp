@@ -34,6 +34,13 @@ struct BlockTurns {
   }
 };
 
+/// How workers share blocks.
+struct BlockSharing {
+  /// True: all have equally many, so that a loop over them may report and call collectives. The blocks of the last turn
+  /// are left out where not every worker has one. False: some have one more than others.
+  bool equal = false;
+};
+
 /// Rows that come block by block, each a `Dataset`, so that one block is in memory at a time. What takes them all, as
 /// `materialize`, requires the same columns in each. An input range:
 ///
@@ -81,23 +88,22 @@ class DatasetBlocks {
   /// skipped, as those of other workers. `name`, "scaled by 2", becomes part of the source: whoever changes the
   /// function changes it.
   ///
-  /// Errors: `invalid_call` for a name that is empty or not UTF-8.
+  /// Errors: `invalid_call` for a name that is empty or not UTF-8, for no function, and behind `begin_at`.
   [[nodiscard]] auto map(std::string const& name, std::function<Dataset(Dataset const& block)> function) const
       -> DatasetBlocks;
 
   /// A worker's blocks where workers take turns: every `workers`-th, beginning with block `rank`. The others are
   /// skipped.
   ///
-  /// Errors: `invalid_call` for a rank that is not below the number of workers.
-  [[nodiscard]] auto shard(Rank rank, WorldSize workers) const -> DatasetBlocks;
+  /// Errors: `invalid_call` for a rank that is not below the number of workers, and behind `begin_at`.
+  [[nodiscard]] auto shard(Rank rank, WorldSize workers, BlockSharing sharing = {}) const -> DatasetBlocks;
 
   /// The same blocks, made by a thread, up to `blocks` ahead of the one that the program works with. Call it last,
   /// after `map` and `shard`, whose functions run in that thread then. So many more blocks are in memory.
   ///
   /// Cancel: the thread ends with the range, which waits for the block that is being made right then.
-  /// Errors: `invalid_call` for a number that is not from 1 to 1024; `std::system_error` from the first `next` where
-  /// the
-  ///         system has no thread.
+  /// Errors: `invalid_call` for a number that is not from 1 to 1024, and behind `begin_at`; `std::system_error` from
+  ///         the first `next` where the system has no thread.
   [[nodiscard]] auto prefetch(int blocks = 2) const -> DatasetBlocks;
 
   /// Behind the block that was taken last, in the epoch at which `begin_at` has begun, or in epoch 0. Behind the last
@@ -105,9 +111,8 @@ class DatasetBlocks {
   /// made anew. A training that keeps it in its checkpoints goes on at the next block:
   ///
   ///     for (; position.epoch < epochs; position = {.epoch = position.epoch + 1}) {
-  ///       auto blocks = raytrain::csv_blocks("clicks/*.csv").shard(ctx.world_rank(), ctx.world_size());
-  ///       blocks.begin_at(position);
-  ///       for (auto const& block : blocks) {
+  ///       auto blocks = raytrain::csv_blocks("clicks/*.csv").shard(ctx.world_rank(), ctx.world_size(), {.equal =
+  ///       true}); blocks.begin_at(position); for (auto const& block : blocks) {
   ///         ...
   ///         position = blocks.position();
   ///         ctx.report(Progress{...}, save(state));  // of TrainingState{model, optimizer, {"position", position}}
@@ -119,7 +124,7 @@ class DatasetBlocks {
   [[nodiscard]] auto position() const -> BlocksPosition { return state_->position; }
 
   /// The next block is that behind the position, which such a range has given, with the same files, options and names
-  /// of `map`. That of an epoch's beginning is good for any blocks.
+  /// of `map`. That of an epoch's beginning is good for any blocks. Call it after `map`, `shard` and `prefetch`.
   ///
   /// Errors: `invalid_call` where some of the blocks were taken already; `invalid_data` for a position in other blocks,
   ///         also where a file was changed since, and where there are fewer; what reads a block throws.
@@ -175,6 +180,7 @@ class DatasetBlocks {
     /// Passes over so many blocks without the shards, of all workers; empty: by `skip`.
     std::function<void(std::uint64_t blocks)> pass_over{};
     bool is_begun = false;
+    bool is_placed = false;  ///< By `begin_at`.
     std::exception_ptr failure{};
     BlocksPosition position{};
   };
@@ -194,6 +200,9 @@ class DatasetBlocks {
 
   /// After `next` and `skip` of the state.
   void note_end_or_block(bool is_block);
+
+  /// For who makes another range of this one. Errors: `invalid_call` behind `begin_at`, which would be lost.
+  void check_is_not_placed(std::string const& attempted) const;
 
   /// Lets go of the files and rows that blocks come from.
   void release();

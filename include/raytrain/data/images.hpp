@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -62,7 +64,9 @@ namespace raytrain {
     reader->check(first, *at);
     return first != *at;
   };
-  return {reader->source(), next, {.skip = skip}};
+  return {fmt::format("{} in blocks of {} rows", reader->source(), rows),
+          next,
+          {.check = [reader] { reader->check(0, reader->rows()); }, .skip = skip}};
 }
 
 }  // namespace raytrain

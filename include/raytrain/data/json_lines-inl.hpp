@@ -24,6 +24,7 @@
 #include <raytrain/data/data_paths.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/data_file.hpp>
 #include <raytrain/data/detail/file_blocks.hpp>
 #include <raytrain/data/detail/json_table.hpp>
 #include <raytrain/data/detail/lines_file.hpp>
@@ -167,6 +168,7 @@ RAYTRAIN_INLINE auto parse_json_lines(std::string_view text, JsonLinesOptions co
     -> Dataset {
   detail::JsonTable table{options};
   table.begin(what);
+  text = detail::without_byte_order_mark(text, fmt::format("reading {}", what));
   for (std::uint64_t number = 1; !text.empty(); ++number) table.add_line(detail::take_line(text), number);
   table.finish();  // first, since a column that no line has would lack its integers
   return table.take();

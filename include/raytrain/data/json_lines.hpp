@@ -51,8 +51,8 @@ namespace raytrain {
 ///         column that is named twice, and for the type of one that is left out, and `invalid_call` for 0 rows. When a
 ///         block is read, the others of `read_json_lines`, `invalid_data` for a name that comes behind the first block
 ///         and has no type, `not_found` for a file that was removed, and `io` for one that was changed. Blocks that a
-///         shard or a position skips are not looked at. Where there are some, a name of `JsonLinesOptions::types` that
-///         no line has is not found.
+///         shard or a position skips are not looked at: where there are some, it is no error if no line has a name of
+///         `JsonLinesOptions::types`.
 /// Cost: of blocks that are skipped the lines are counted. Only the first block is always parsed.
 [[nodiscard]] auto json_lines_blocks(DataPaths const& paths, JsonLinesOptions options = {}, std::size_t rows = 65'536)
     -> DatasetBlocks;

@@ -16,8 +16,9 @@ namespace raytrain {
 /// Brings columns of numbers to mean 0 and standard deviation 1; of rows with several values each place by itself.
 ///
 /// The deviation is that of the rows themselves, as scikit-learn and Ray take it. A column whose values are all the
-/// same becomes 0. NaN stands for a missing value: it is not learnt from, and stays. Of float64 it makes float64, of
-/// any other type float32.
+/// same becomes 0, also where they differ by rounding: the deviation is then below 9e-16 of the mean. scikit-learn
+/// takes more columns for such ones, the more rows there are. NaN stands for a missing value: it is not learnt from,
+/// and stays. Of float64 it makes float64, of any other type float32.
 struct StandardScaler {
   static constexpr std::string_view type_name = "StandardScaler";
 

@@ -19,7 +19,7 @@ struct FileBlocksOptions {
   char const* function;  ///< Who asks, for errors: "csv_blocks".
   std::string format;    ///< All that the rows follow from, besides the files' content and the size of blocks.
   std::size_t rows;      ///< Of a block.
-  /// What follows is of this file, of which the blocks are taken that `turns` keeps, as far as that is known.
+  /// What follows is of this file. Of its blocks only those that `turns` keeps are taken; others are skipped.
   std::function<void(std::filesystem::path const& path, RowTurns const& turns)> open{};
   /// The next block of the file, or none at its end.
   std::function<std::optional<Dataset>()> next{};

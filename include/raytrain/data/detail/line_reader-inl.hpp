@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -40,14 +39,14 @@ RAYTRAIN_INLINE auto LineReader::next() -> std::optional<std::string_view> {
   return without_byte_order_mark(line, fmt::format("read '{}'", file_.path().string()));
 }
 
-RAYTRAIN_INLINE auto LineReader::next_piece(std::size_t bytes, std::uint64_t first_row,
-                                            bool (*is_row)(std::string_view line)) -> std::optional<PieceOfRows> {
+RAYTRAIN_INLINE auto LineReader::next_piece(std::size_t bytes, bool (*is_row)(std::string_view line))
+    -> std::optional<PieceOfRows> {
   auto const there = [&] { return std::string_view{buffer_.data() + begin_, end_ - begin_}; };
   auto feed = there().find('\n', bytes - 1);
   while (feed == std::string_view::npos && refill()) feed = there().find('\n', bytes - 1);
   auto const text = feed == std::string_view::npos ? there() : there().substr(0, feed + 1);
   if (text.empty()) return std::nullopt;
-  PieceOfRows piece{{std::string{text}, number_ + 1}, first_row, 0};
+  PieceOfRows piece{{std::string{text}, number_ + 1}, 0, 0};
   begin_ += text.size();
   LinesOfPiece lines{piece};
   while (auto const line = lines.next()) *piece.rows += is_row(*line) ? 1 : 0;

@@ -33,11 +33,10 @@ class LineReader {
   [[nodiscard]] auto next() -> std::optional<std::string_view>;
 
   /// Whole lines of `bytes` or more, from 1, of fewer at the end of the file, and nothing behind it. The file's first
-  /// line is left to `next`. `first_row`: its number; `is_row`: of a line.
+  /// line is left to `next`. `is_row` says of a line whether it is one. `PieceOfRows::first_row` is left to the caller.
   ///
   /// Errors: as of `next`.
-  [[nodiscard]] auto next_piece(std::size_t bytes, std::uint64_t first_row, bool (*is_row)(std::string_view line))
-      -> std::optional<PieceOfRows>;
+  [[nodiscard]] auto next_piece(std::size_t bytes, bool (*is_row)(std::string_view line)) -> std::optional<PieceOfRows>;
 
   [[nodiscard]] auto disk_bytes() const noexcept -> std::uint64_t { return file_.disk_bytes(); }
 

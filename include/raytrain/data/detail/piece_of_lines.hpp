@@ -15,7 +15,7 @@ struct PieceOfLines {
   std::uint64_t line_number = 1;  ///< Of the first one.
 };
 
-/// And the rows that they are.
+/// Whole lines, and how many rows they are.
 struct PieceOfRows : PieceOfLines {
   std::uint64_t first_row = 0;          ///< Its number in the file.
   std::optional<std::uint64_t> rows{};  ///< None where that is not known before they are read.

@@ -44,17 +44,21 @@ class RowsOfLines {
         attempted_{"read '" + path.string() + '\''},
         options_{options} {}
 
-  /// Adds so many rows, as far as there are, to the same table each time.
+  /// Adds so many rows, as far as there are, to the same table each time. Where blocks take turns, `rows` is a block's.
   ///
   /// Errors: also `invalid_call` for rows that were to be skipped.
   void add_to(Table& table, std::size_t rows) {
-    options_.turns.check_keeps(row_, attempted_);
-    (void)go_on(table, rows, true);
+    if (!is_at_end_) options_.turns.check_keeps(row_, attempted_);
+    go_on(table, rows, true);
   }
 
-  /// Passes over so many rows, as far as there are, without a look at more than where they end. False at the end of
-  /// the file. `table`: that of `add_to`.
-  [[nodiscard]] auto skip(Table& table, std::size_t rows) -> bool { return go_on(table, rows, false) > 0; }
+  /// Passes over so many rows, as far as there are; it only looks for their ends. False at the end of the file.
+  /// `table`: that of `add_to`.
+  [[nodiscard]] auto skip(Table& table, std::size_t rows) -> bool {
+    auto const first = row_;
+    go_on(table, rows, false);
+    return row_ > first;
+  }
 
  private:
   /// What a thread makes of a piece.
@@ -68,18 +72,19 @@ class RowsOfLines {
     [[nodiscard]] auto end_row() const -> std::uint64_t { return piece.first_row + *piece.rows; }
   };
 
-  /// How many rows were added, or passed over.
-  auto go_on(Table& table, std::size_t rows, bool are_added) -> std::uint64_t {
+  void go_on(Table& table, std::size_t rows, bool are_added) {
     constexpr auto last = std::numeric_limits<std::uint64_t>::max();
-    auto const begin = row_;
-    auto const end = rows > last - begin ? last : begin + rows;
-    while (row_ < end) {
+    auto const end = rows > last - row_ ? last : row_ + rows;
+    while (row_ < end && !is_at_end_) {
       if (!ahead_ && can_read_ahead(table)) read_ahead(table);
-      auto const is_left = !ahead_ ? pass_line(table, lines_, are_added) : part_ || take_part(table);
-      if (!is_left) return std::exchange(row_, end) - begin;  // as if the last block were as large as others
-      if (ahead_) pass_part(table, end, are_added);
+      if (!ahead_) {
+        is_at_end_ = !pass_line(table, lines_, are_added);
+      } else if (part_ || take_part(table)) {
+        pass_part(table, end, are_added);
+      } else {
+        is_at_end_ = true;
+      }
     }
-    return rows;
   }
 
   /// False at the end.
@@ -101,8 +106,8 @@ class RowsOfLines {
   void read_ahead(Table const& table) {
     learn_from(table);
     auto const next = [this, row = row_]() mutable {
-      auto piece = lines_.next_piece(options_.piece_bytes, row, &Table::is_row);
-      if (piece) row += *piece->rows;
+      auto piece = lines_.next_piece(options_.piece_bytes, &Table::is_row);
+      if (piece) piece->first_row = std::exchange(row, row + *piece->rows);
       return piece;
     };
     auto const make = [this](PieceOfRows piece) { return part_of(std::move(piece)); };
@@ -166,7 +171,8 @@ class RowsOfLines {
   LineReader lines_;
   std::string attempted_;
   Options options_;
-  std::uint64_t row_ = 0;     ///< Of the file, which comes next.
+  std::uint64_t row_ = 0;  ///< Of the file, which comes next.
+  bool is_at_end_ = false;
   std::optional<Part> part_;  ///< Whose rows come next.
   mutable std::mutex mutex_;
   std::shared_ptr<Table const> like_;                    ///< What parts are made by.

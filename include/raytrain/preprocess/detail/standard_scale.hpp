@@ -10,14 +10,10 @@
 
 namespace raytrain::detail {
 
-/// Whether the differences can be what rounding makes of values that are all the same.
-///
-/// Source: T. F. Chan, G. H. Golub, R. J. LeVeque, "Algorithms for Computing the Sample Variance", The American
-///         Statistician 37(3), 1983: the error of the two-pass algorithm.
+/// Whether the differences are no larger than what rounding makes of values that are all the same.
 [[nodiscard]] inline auto is_constant(ValueMoments const& moments) noexcept -> bool {
-  constexpr auto epsilon = std::numeric_limits<double>::epsilon();
-  auto const of_mean = static_cast<double>(moments.count) * moments.mean * epsilon;
-  return moments.variance() <= static_cast<double>(moments.count) * epsilon * moments.variance() + of_mean * of_mean;
+  auto const rounding = 4 * std::numeric_limits<double>::epsilon() * moments.mean;
+  return moments.variance() <= rounding * rounding;
 }
 
 /// Mean and deviation, which is 1 for values that are all the same; none of no values.

@@ -37,7 +37,7 @@ class BlockRows {
       : make_{std::move(make)}, roles_{std::move(roles)}, owner_{std::move(owner)} {
     if (!make_) throw Error{Errc::invalid_call, owner_, "the function that makes blocks is empty", "give one"};
     begin_pass();
-    if (!take_block()) refuse("there are no rows", "use fewer workers or more rows");
+    if (!take_block()) refuse("there are no rows", "give at least one; where a worker has none, use fewer workers");
     names_ = table_->names();
     is_categorical_ = table_->is_categorical();
     constexpr std::size_t most_values = std::size_t{4} << 20U;

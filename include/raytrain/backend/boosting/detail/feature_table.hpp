@@ -104,7 +104,7 @@ class FeatureTable {
   /// features, and for a feature of text.
   FeatureTable(Dataset const& data, Roles roles, std::string_view owner)
       : data_{data}, roles_{std::move(roles)}, owner_{owner} {
-    if (data.rows() == 0) refuse("there are no rows", "use fewer workers or more rows");
+    if (data.rows() == 0) refuse("there are no rows", "give at least one; where a worker has none, use fewer workers");
     if (roles_.features.empty()) {
       for (auto const& column : data.columns()) {
         auto const& name = column.name();
