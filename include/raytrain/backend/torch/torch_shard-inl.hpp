@@ -59,13 +59,17 @@ RAYTRAIN_TORCH_INLINE auto TorchBatch::operator[](std::string_view column) const
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchBatchRange::Iterator::operator*() const -> TorchBatch {
-  auto batch = *at_;
-  hand_out(batch);
+  auto batch = *at_;  // which moves the shard's position
+  tell_of(batch);
   return TorchBatch{std::move(batch), timer_, copies_};
 }
 
 RAYTRAIN_TORCH_INLINE void TorchBatchRange::Iterator::hand_out(raytrain::Batch const& batch) const {
   at_.hand_out(batch);
+  tell_of(batch);
+}
+
+RAYTRAIN_TORCH_INLINE void TorchBatchRange::Iterator::tell_of(raytrain::Batch const& batch) const {
   if (listener_ != nullptr && !std::exchange(is_told_, true)) listener_->on_batch(batch);
   if (timer_ != nullptr) timer_->hand_out(batch.is_padding() ? 0 : batch.size());
 }

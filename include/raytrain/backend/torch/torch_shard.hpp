@@ -118,6 +118,8 @@ class TorchBatchRange {
     friend auto operator==(Iterator const& it, std::default_sentinel_t) -> bool { return it.is_at_end(); }
 
    private:
+    /// Tells the listener and the timer that the program gets the batch.
+    void tell_of(raytrain::Batch const& batch) const;
     /// Whoever asks is done with the last batch.
     [[nodiscard]] auto is_at_end() const -> bool;
 
