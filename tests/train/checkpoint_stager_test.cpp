@@ -119,6 +119,31 @@ TEST_CASE(
   CHECK(written == 2);
 }
 
+TEST_CASE("of a part without files the controller is told at once by the worker, held or not, and nothing is written") {
+  TemporaryFolder const folder;
+  std::atomic<int> written{0};
+  testing::FaultyStore store{std::make_shared<DirectoryStore>(folder.path()), [&](std::string_view) { ++written; }};
+  store.begin(StartId{1}, {});
+  BackgroundThread store_thread;
+  std::vector<std::uint64_t> told;
+  std::vector<std::thread::id> by;
+  FunctionQueue queue{[&](WorkerMessage const& message) {
+    told.push_back(std::get<CheckpointRef>(message).checkpoint.value);
+    by.push_back(std::this_thread::get_id());
+  }};
+  WorkerLink link{{}, queue};
+  CheckpointStager stager{{.store = store, .store_thread = store_thread, .link = link}};
+  stager.begin_staging({}, CheckpointOrdinal{0}, {});
+  CHECK(told == std::vector<std::uint64_t>{0});
+  stager.hold({}, CheckpointOrdinal{1}, {});
+  CHECK(told == std::vector<std::uint64_t>{0, 1});
+  stager.begin_staging_held();
+  stager.finish_staging();
+  CHECK(told.size() == 2);
+  CHECK((by == std::vector(2, std::this_thread::get_id())));
+  CHECK(written == 0);
+}
+
 TEST_CASE("a worker that knows of a checkpoint's commit still does when the one before is committed after it") {
   FunctionQueue queue;
   WorkerLink link{{}, queue};

@@ -52,28 +52,21 @@ RAYTRAIN_INLINE void CheckpointStager::fill_to_hold(CheckpointDraft& draft) {
 RAYTRAIN_INLINE void CheckpointStager::begin_staging(CheckpointDraft draft, CheckpointOrdinal checkpoint,
                                                      TakenData::State taken) {
   finish_staging();
-  hold(std::move(draft), checkpoint, std::move(taken));
-  begin_staging_held();
+  auto part = prepare_part(std::move(draft), checkpoint, std::move(taken));
+  held_copy_.reset();
+  if (part) post(*std::move(part));
 }
 
 RAYTRAIN_INLINE void CheckpointStager::hold(CheckpointDraft draft, CheckpointOrdinal checkpoint,
                                             TakenData::State taken) {
-  give_up_held();
-  if (options_.copies.kept) {  // before anybody can commit it
-    auto files = std::exchange(replicated_, {});
-    files.merge(draft.files_of(rank()));
-    options_.copies.kept->add(checkpoint, std::move(files));
-    held_copy_ = checkpoint;
-  }
-  if (!draft.empty()) {
-    held_.emplace(Part{std::move(draft), checkpoint, std::move(taken)});
-    return;
-  }
-  CheckpointRef ref{rank(), checkpoint, {}, draft.metadata()};
-  ref.batch_sizes = std::move(taken.batch_sizes);
-  ref.positions = std::move(taken.positions);
-  ref.orders = std::move(taken.orders);
-  options_.link.send(std::move(ref));
+  held_ = prepare_part(std::move(draft), checkpoint, std::move(taken));
+}
+
+RAYTRAIN_INLINE void CheckpointStager::begin_staging_held() {
+  held_copy_.reset();
+  if (!held_) return;
+  finish_staging();
+  post(*std::exchange(held_, std::nullopt));
 }
 
 RAYTRAIN_INLINE void CheckpointStager::give_up_held() {
@@ -81,19 +74,28 @@ RAYTRAIN_INLINE void CheckpointStager::give_up_held() {
   if (held_copy_) options_.copies.kept->drop(*std::exchange(held_copy_, std::nullopt));
 }
 
-RAYTRAIN_INLINE void CheckpointStager::begin_staging_held() {
-  held_copy_.reset();
-  if (!held_) return;
-  finish_staging();
+RAYTRAIN_INLINE auto CheckpointStager::prepare_part(CheckpointDraft draft, CheckpointOrdinal checkpoint,
+                                                    TakenData::State taken) -> std::optional<Part> {
+  give_up_held();
+  if (options_.copies.kept) {  // before anybody can commit it
+    auto files = std::exchange(replicated_, {});
+    files.merge(draft.files_of(rank()));
+    options_.copies.kept->add(checkpoint, std::move(files));
+    held_copy_ = checkpoint;
+  }
+  if (!draft.empty()) return Part{std::move(draft), checkpoint, std::move(taken)};
+  tell_of({rank(), checkpoint, {}, draft.metadata()}, std::move(taken));
+  return std::nullopt;
+}
+
+RAYTRAIN_INLINE void CheckpointStager::post(Part part) {
   // A failure is a value, so that this thread alone holds the exception in the end, and ends it.
-  std::packaged_task<std::exception_ptr()> task{[this, part = std::exchange(held_, std::nullopt)]() mutable {
+  std::packaged_task<std::exception_ptr()> task{[this, part = std::optional{std::move(part)}]() mutable {
     try {
       auto ref = stage_part(*part);
-      ref.batch_sizes = std::move(part->taken.batch_sizes);
-      ref.positions = std::move(part->taken.positions);
-      ref.orders = std::move(part->taken.orders);
+      auto taken = std::move(part->taken);
       part.reset();  // before whoever waits for it makes the next one
-      options_.link.send(std::move(ref));
+      tell_of(std::move(ref), std::move(taken));
     } catch (Stopped const&) {  // which would be taken for a stop of the run
       return std::make_exception_ptr(Error{Errc::invalid_call, "staging a checkpoint",
                                            "the store has thrown Stopped, which is for collectives",
@@ -105,6 +107,13 @@ RAYTRAIN_INLINE void CheckpointStager::begin_staging_held() {
   }};
   staging_ = std::make_shared<Staging>(Staging{task.get_future()});
   options_.store_thread.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
+}
+
+RAYTRAIN_INLINE void CheckpointStager::tell_of(CheckpointRef ref, TakenData::State taken) {
+  ref.batch_sizes = std::move(taken.batch_sizes);
+  ref.positions = std::move(taken.positions);
+  ref.orders = std::move(taken.orders);
+  options_.link.send(std::move(ref));
 }
 
 RAYTRAIN_INLINE auto CheckpointStager::stage_part(Part const& part) -> CheckpointRef {

@@ -60,16 +60,17 @@ class CheckpointStager {
   void fill_to_hold(CheckpointDraft& draft);
 
   /// Gives the part to the store thread, once this worker's previous part is staged, and returns before this one is.
-  /// The part that is held is given up.
+  /// The part that is held is given up. Of a part without files, which needs no writing, the controller is told at
+  /// once.
   ///
   /// Errors: `io` of the previous part; this one is then not staged.
   void begin_staging(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken);
 
-  /// Keeps the part in place of the one that is held, until `begin_staging_held`. Of a part without files, which needs
-  /// no writing, the controller is told at once.
+  /// Keeps the part in place of the one that is held, until `begin_staging_held`. Of a part without files the
+  /// controller is told at once, likewise.
   void hold(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken);
 
-  /// The same for the part that is held, if there is one.
+  /// As `begin_staging`, for the part that is held, if there is one.
   void begin_staging_held();
 
   /// Waits until nothing is being staged. Errors: `io`, once, when a part could not be written.
@@ -84,6 +85,12 @@ class CheckpointStager {
     TakenData::State taken;
   };
 
+  // Keeps the copy of the part, and gives up the part that is held. None for a draft without files, which needs no
+  // writing: of that one the controller is told here, on the worker's thread.
+  auto prepare_part(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken) -> std::optional<Part>;
+  // To the store thread, which is done with the part before.
+  void post(Part part);
+  void tell_of(CheckpointRef ref, TakenData::State taken);
   // On the store thread. Tries it as often as `write_retries` allows.
   auto stage_part(Part const& part) -> CheckpointRef;
   void give_up_held();
