@@ -85,7 +85,7 @@ RAYTRAIN_INLINE void Job::start_worker(WorkerMain main, WorkerLink& link,
   }
 }
 
-RAYTRAIN_INLINE void Job::end_worker() noexcept {
+RAYTRAIN_INLINE void Job::join_worker() noexcept {
   if (!worker_.joinable()) return;
   if (!leaves_worker_behind_) worker_.join();
   warnings_->send_to(nullptr);

@@ -62,7 +62,7 @@ class Job {
  public:
   Job(Job const&) = delete;
   auto operator=(Job const&) -> Job& = delete;
-  /// Call `end_worker` before.
+  /// Call `join_worker` before.
   virtual ~Job() = default;
 
   [[nodiscard]] auto size() const noexcept -> WorldSize { return placement_.world_size; }
@@ -82,7 +82,7 @@ class Job {
   void start_worker(WorkerMain main, WorkerLink& link, std::function<void(std::string const&)> on_warning);
 
   /// Waits until the worker has ended, if there is one and it was not left behind. Nobody is warned afterwards.
-  void end_worker() noexcept;
+  void join_worker() noexcept;
 
   /// A rank's training function has ended after so many operations: `CollectiveGroup::leave`. From any thread.
   void tell_group(RankReturned const& returned) noexcept;

@@ -34,7 +34,7 @@ class ProcessJob final : public Job {
 
   ProcessJob(detail::WorkerStart const& start, Options options);
   ~ProcessJob() override {
-    end_worker();
+    join_worker();
     end();
   }
 

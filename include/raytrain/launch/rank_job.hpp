@@ -97,7 +97,7 @@ class RankJob final : public Job {
   /// other in `prepare`, with the errors of the other constructor.
   RankJob(JobRequest request, JobEnvironment const& environment);
   ~RankJob() override {
-    end_worker();
+    join_worker();
     end();
   }
 

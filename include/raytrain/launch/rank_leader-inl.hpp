@@ -38,7 +38,7 @@ RAYTRAIN_INLINE RankLeader::RankLeader(RankJob& job) : job_{job}, workers_{job.s
 }
 
 RAYTRAIN_INLINE RankLeader::~RankLeader() {
-  job_.end_worker();
+  job_.join_worker();
   end();
 }
 
@@ -47,7 +47,7 @@ RAYTRAIN_INLINE void RankLeader::launch(WorkerLaunch what) {
   workers_.open(what.queue, what.begin.attempt);
   if (again) {
     // They make the new group together.
-    job_.end_worker();
+    job_.join_worker();
     check_nobody_lost();
     tell_others(what.begin);
     job_.prepare(what.begin);
@@ -65,7 +65,7 @@ RAYTRAIN_INLINE void RankLeader::tell(ControllerMessage const& message) {
 }
 
 RAYTRAIN_INLINE void RankLeader::join() noexcept {
-  job_.end_worker();
+  job_.join_worker();
   workers_.close();
 }
 

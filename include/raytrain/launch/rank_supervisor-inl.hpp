@@ -331,7 +331,7 @@ RAYTRAIN_INLINE void RankSupervisor::tell(ControllerMessage const& message) {
   if (job_->is_complete()) return;
   // Those that have not come to `fit()` yet are not waited for, nor those that wait for them.
   give_job_up();
-  for (std::uint32_t rank = 0; rank < size_.value; ++rank) end_worker(Rank{rank});
+  for (std::uint32_t rank = 0; rank < size_.value; ++rank) push_finished_for(Rank{rank});
 }
 
 RAYTRAIN_INLINE void RankSupervisor::leave_workers_behind(std::vector<Rank> const&, std::string const&) noexcept {
@@ -429,11 +429,11 @@ RAYTRAIN_INLINE void RankSupervisor::tell_of(Loss loss) {
     if (loss.is_first) workers_.push(Warning{loss.rank, who + ", which had no more to do: " + loss.text});
     return;
   }
-  if (loss.was_told) return end_worker(loss.rank);
+  if (loss.was_told) return push_finished_for(loss.rank);
   if (loss.is_signalled) {
     // Who has asked for the stop may have told the whole job.
     workers_.push(Warning{loss.rank, who + ", which was told to stop: " + loss.text});
-    return end_worker(loss.rank);
+    return push_finished_for(loss.rank);
   }
   auto const process = loss.pid == 0 ? std::string{} : " or process " + std::to_string(loss.pid);
   ErrorInfo error{Errc::worker_failed,
@@ -469,7 +469,7 @@ RAYTRAIN_INLINE auto RankSupervisor::is_time_to_ask_again() -> bool {
   return std::chrono::steady_clock::now() - asked_again_ > ask_left_out_after;
 }
 
-RAYTRAIN_INLINE void RankSupervisor::end_worker(Rank rank) {
+RAYTRAIN_INLINE void RankSupervisor::push_finished_for(Rank rank) {
   Finished finished{rank, true};
   finished.attempt = workers_.attempt();
   workers_.push(std::move(finished));

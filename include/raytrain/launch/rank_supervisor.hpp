@@ -127,8 +127,8 @@ class RankSupervisor final : public Supervisor {
   void tell_of(Loss loss);
   /// Only with the lock.
   [[nodiscard]] auto can_go_on() const -> bool;
-  /// Its worker ends, by no fault of its own.
-  void end_worker(Rank rank);
+  /// In the name of its worker, which ends by no fault of its own.
+  void push_finished_for(Rank rank);
 
   std::mutex mutex_;
   bool is_signalled_ = false;     ///< A signal has stopped the run.

@@ -49,7 +49,7 @@ RAYTRAIN_INLINE void Controller::on(RestartDue const& due) {
 }
 
 RAYTRAIN_INLINE void Controller::on(LaunchFailed& failed) {
-  for (auto const& worker : workers_) end_worker(rank_of(worker));
+  for (auto const& worker : workers_) note_ended(rank_of(worker));
   fail_attempt(std::move(failed.error));
 }
 
@@ -114,7 +114,7 @@ RAYTRAIN_INLINE void Controller::on(Silent& silent) {
   fail_attempt(std::move(error).with_origin(silent.rank, worker.hostname));  // which tells workers once to abort
   if (silent.waits || !policy_.replaces_processes) return;
   // It would not return either when it is told to: the others need not wait for it.
-  end_worker(silent.rank);
+  note_ended(silent.rank);
   ranks_left_behind_.push_back(silent.rank);
 }
 
@@ -160,7 +160,7 @@ RAYTRAIN_INLINE void Controller::on(Report& report) {
 }
 
 RAYTRAIN_INLINE void Controller::on(Failed& failed) {
-  if (failed.error.rank) end_worker(*failed.error.rank);
+  if (failed.error.rank) note_ended(*failed.error.rank);
   process_is_spent_ = process_is_spent_ || failed.process_is_spent;
   auto const is_lost = failed.process_is_spent && failed.error.code == Errc::worker_failed;
   if (!is_lost || !failed.error.rank || !is_preempted(*failed.error.rank)) return fail_attempt(std::move(failed.error));
@@ -173,7 +173,7 @@ RAYTRAIN_INLINE void Controller::on(Finished& finished) {
   cut_short_ = cut_short_ || finished.stopped;
   if (finished.stopped && !first_stopped_) first_stopped_ = finished.rank;
   process_is_spent_ = process_is_spent_ || finished.process_is_spent;
-  end_worker(finished.rank);
+  note_ended(finished.rank);
   if (!finished.stopped && check_calls(finished)) {
     RankReturned returned;
     returned.rank = finished.rank;
@@ -199,7 +199,7 @@ RAYTRAIN_INLINE auto Controller::check_calls(Finished const& finished) -> bool {
   return false;
 }
 
-RAYTRAIN_INLINE void Controller::end_worker(Rank rank) {
+RAYTRAIN_INLINE void Controller::note_ended(Rank rank) {
   auto& worker = workers_.at(rank.value);
   set_waits_in_vain(worker, false);
   if (std::exchange(worker.ended, true)) return;

@@ -198,7 +198,7 @@ class Controller {
 
   [[nodiscard]] auto score_of(Metrics const& metrics) const -> std::optional<double>;
 
-  void end_worker(Rank rank);
+  void note_ended(Rank rank);
 
   void set_waits_in_vain(Worker& worker, bool waits);
 

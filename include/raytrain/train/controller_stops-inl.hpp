@@ -123,7 +123,7 @@ RAYTRAIN_INLINE void Controller::leave_workers_behind() {
   for (auto& worker : workers_) {
     if (worker.ended) continue;
     auto const rank = rank_of(worker);
-    end_worker(rank);
+    note_ended(rank);
     ranks_left_behind_.push_back(rank);
     std::string const what =
         "did not return although it was told to, and its process is ended: it computes or waits "

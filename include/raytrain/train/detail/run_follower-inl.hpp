@@ -87,7 +87,7 @@ RAYTRAIN_INLINE void RunFollower::leave_job() noexcept {
                                    "; this process ends with exit status 75, start it again to go on from the last "
                                    "checkpoint\n"});
   }
-  job_.end_worker();
+  job_.join_worker();
   connection_->end();
   store_thread_.reset();
 }
@@ -141,7 +141,7 @@ RAYTRAIN_INLINE void RunFollower::open_run(Begin const& begin) {
 }
 
 RAYTRAIN_INLINE void RunFollower::launch(Begin& begin) {
-  job_.end_worker();
+  job_.join_worker();
   job_.prepare(begin);
   connect_worker(begin.attempt);  // only now it is known where the worker stands
   plan_.prepare();
