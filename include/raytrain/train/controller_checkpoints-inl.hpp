@@ -24,8 +24,8 @@
 namespace raytrain {
 
 RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
-  auto const number = ref.checkpoint;
-  auto const found = arriving_.try_emplace(number).first;
+  auto const ordinal = ref.checkpoint;
+  auto const found = arriving_.try_emplace(ordinal).first;
   auto& arriving = found->second;
   if (ref.failure && !arriving.failure) {
     arriving.failure = std::move(*ref.failure).with_origin(ref.rank, workers_.at(ref.rank.value).hostname);
@@ -36,11 +36,11 @@ RAYTRAIN_INLINE void Controller::on(CheckpointRef& ref) {
   if (arriving.handed_over > 0 && arriving.handed_over < workers_.size()) return;  // states of different moments
   // Each rank sends its report before the part that belongs to it, so rank 0's report is there by now.
   if (arriving.failure) {
-    lose_checkpoint(number, std::move(*arriving.failure));
+    lose_checkpoint(ordinal, std::move(*arriving.failure));
   } else if (arriving.rank_0_report) {
     auto const& rank_0_report = *arriving.rank_0_report;
-    scores_[number] = rank_0_report.hands_over ? std::nullopt : score_of(rank_0_report.metrics);
-    act(CommitCheckpoint{number, std::move(arriving.refs), std::move(*arriving.rank_0_report),
+    scores_[ordinal] = rank_0_report.hands_over ? std::nullopt : score_of(rank_0_report.metrics);
+    act(CommitCheckpoint{ordinal, std::move(arriving.refs), std::move(*arriving.rank_0_report),
                          std::move(arriving.training_iterations)});
   } else {
     return;
