@@ -100,9 +100,9 @@ RAYTRAIN_INLINE auto TrainContext::dataset_shard(std::string_view name) const ->
     if (shard.split || world_rank() == Rank{0}) shard.digest_before = checkpoint->dataset_digest(shard.name);
   }
   auto const& given = find_dataset(run().datasets, name);
-  if (!run().prepared) return followed_shard(given, std::move(shard));
+  if (!run().prepared) return make_shard(given, std::move(shard));
   shard.source = given;
-  return followed_shard(find_dataset(run().prepared->datasets(), name), std::move(shard));
+  return make_shard(find_dataset(run().prepared->datasets(), name), std::move(shard));
 }
 
 RAYTRAIN_INLINE auto TrainContext::preprocessor() const -> AnyPreprocessor const& {
@@ -118,10 +118,10 @@ RAYTRAIN_INLINE auto TrainContext::as_prepared(Dataset const& rows) const -> Dat
 
 RAYTRAIN_INLINE auto TrainContext::split_shard(std::string_view name, std::size_t rows,
                                                std::optional<std::uint64_t> rows_before) const -> DatasetShard {
-  return followed_shard(Dataset::of_rows(rows), {.name = std::string{name}, .rows_before = rows_before});
+  return make_shard(Dataset::of_rows(rows), {.name = std::string{name}, .rows_before = rows_before});
 }
 
-RAYTRAIN_INLINE auto TrainContext::followed_shard(Dataset dataset, ShardOptions shard) const -> DatasetShard {
+RAYTRAIN_INLINE auto TrainContext::make_shard(Dataset dataset, ShardOptions shard) const -> DatasetShard {
   auto const name = shard.name;
   shard.rank = world_rank();
   shard.world_size = world_size();
@@ -279,7 +279,7 @@ RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, Checkpo
                 "report it, or hand it over, behind a batch of which ends_step() is true"};
   }
   auto const fate = agree_on_fate();
-  fill(draft);
+  fill(draft);  // does nothing where the context has filled it
   agreed_fate_.reset();
   if (fate == Fate::skip) return submit(std::move(report));
   // That of this run, also where the draft is of another run's checkpoint.

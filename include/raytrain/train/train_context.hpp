@@ -367,7 +367,8 @@ class TrainContext {
   [[nodiscard]] static auto warning_of_position(std::string const& dataset, ShardPosition const& position,
                                                 bool is_skipped) -> Warning;
 
-  [[nodiscard]] auto followed_shard(Dataset dataset, ShardOptions shard) const -> DatasetShard;
+  /// This worker's part of the dataset, which goes on where the checkpoint says. `TakenData` knows its position.
+  [[nodiscard]] auto make_shard(Dataset dataset, ShardOptions shard) const -> DatasetShard;
 
   // Rank 0 speaks for all.
   [[nodiscard]] auto batch_size_before(std::string_view dataset) const -> std::optional<std::uint64_t>;

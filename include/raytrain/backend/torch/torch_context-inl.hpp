@@ -100,7 +100,7 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::dataset_shard(std::string_view name) const -> TorchShard {
-  return listened_shard(TrainContext::dataset_shard(name));
+  return shard_with_follower(TrainContext::dataset_shard(name));
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::loader_shard(std::string_view name, std::optional<std::size_t> examples)
@@ -111,10 +111,10 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::loader_shard(std::string_view name, std
     auto const stored = checkpoint()->metadata().find(detail::DataLoaders::key_of(name));
     if (stored != checkpoint()->metadata().end()) before = std::strtoull(stored->second.c_str(), nullptr, 10);
   }
-  return listened_shard(split_shard(name, *examples, before));
+  return shard_with_follower(split_shard(name, *examples, before));
 }
 
-RAYTRAIN_TORCH_INLINE auto TorchContext::listened_shard(DatasetShard shard) const -> TorchShard {
+RAYTRAIN_TORCH_INLINE auto TorchContext::shard_with_follower(DatasetShard shard) const -> TorchShard {
   auto follower = std::make_shared<detail::BatchFollower>(shard.is_split() ? worker_step_ : nullptr, shard.name(),
                                                           shard.progress());
   std::erase_if(followers_, [](auto const& each) { return each.expired(); });

@@ -410,8 +410,8 @@ class TorchContext : public TrainContext {
   [[nodiscard]] auto followed_rates() const -> std::vector<double>;
 
   [[nodiscard]] auto loader_shard(std::string_view name, std::optional<std::size_t> examples) -> TorchShard;
-  /// With what follows its batches.
-  [[nodiscard]] auto listened_shard(DatasetShard shard) const -> TorchShard;
+  /// With a `BatchFollower` of its batches.
+  [[nodiscard]] auto shard_with_follower(DatasetShard shard) const -> TorchShard;
   /// Datasets of which a checkpoint's position lies behind the last batch of an epoch that goes on.
   [[nodiscard]] auto unfinished_epochs() const -> std::set<std::string>;
 
