@@ -204,8 +204,9 @@ class GradientAverager {
   std::vector<Buffer> buffers_;
   std::unique_ptr<Collective> overlap_collective_;  ///< Of `backward_exchange_`'s thread; null without it.
   GradientArena arena_;
-  TaggedCollective cpu_collective_;    ///< For counts, and for buffers in CPU memory.
-  TaggedCollective array_collective_;  ///< For gradients and buffers on the worker's device; without one likewise.
+  TaggedCollective cpu_collective_;  ///< For counts, and for buffers in CPU memory.
+  /// For gradients and buffers on the worker's device; the worker's collective where there is no device.
+  TaggedCollective array_collective_;
   std::uint16_t model_number_;
   std::shared_ptr<WorkerStep const> worker_step_;
   std::shared_ptr<StepTimer> timer_;
