@@ -256,6 +256,39 @@ TEST_CASE("a rank that has ended ends the wait for it, but not in an operation t
   meet();
 }
 
+TEST_CASE("after a request to stop a rank that has ended stops those that wait for it, but not in what it has called") {
+  if (ranks() < 2) return;
+  for (bool const told_before : {false, true}) {
+    for (bool const in_duplicate : {false, true}) {
+      CAPTURE(told_before);
+      CAPTURE(in_duplicate);
+      std::shared_ptr<MpiGroup> group;
+      std::uint64_t called = 0;
+      auto const tell = [&] { group->leave(Rank{1}, called); };
+      bool waits_in_vain = false;
+      auto options = patient_options();
+      options.limits.warn_after = 1ms;
+      options.limits.on_warning = [&](auto const&) {
+        if (waits_in_vain) std::jthread{tell};
+      };
+      group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, options);
+      MpiCollective collective{group};
+      auto const duplicate = collective.duplicate();
+      group->request_stop();
+      called = group->calls_made().operations + 1;
+      if (told_before && !in_duplicate && me() == 0) tell();
+      CHECK(refusal([&] { reduce_some(collective, 10); }) == "nothing");
+      if (me() == 0) {
+        if (told_before && in_duplicate) tell();
+        waits_in_vain = !told_before;
+        CHECK_THROWS_AS(in_duplicate ? duplicate->barrier() : collective.barrier(), raytrain::Stopped);
+        CHECK(group->has_pending() == (!told_before && !in_duplicate));
+      }
+      meet();
+    }
+  }
+}
+
 TEST_CASE("of several ranks that have ended, the one that has called least ends the wait") {
   if (ranks() < 3) return;
   auto const group = std::make_shared<MpiGroup>(MPI_COMM_WORLD, patient_options());

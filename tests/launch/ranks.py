@@ -379,6 +379,17 @@ def signalled(folder):
     goes_on_from(folder, 3)
 
 
+def stopped_in_a_report(folder):
+    """A rank whose report throws Stopped ends the waits of ranks that have passed theirs, on its host and on others."""
+    for where in ('first', 'second'):
+        run = folder / where
+        for job in (ranks(4, run / 'one', f'told_on_{where}_host'), on_hosts(TWO_HOSTS, run / 'two', f'told_on_{where}_host')):
+            job.expect_all_say(4, 'result', 'aborted', ' 4 checkpoints', ' 1 warnings')
+            job.expect('it ends by the status with which a scheduler starts it again', job.status == 75)
+            job.expect('it ends before the grace of a minute is over', job.seconds < 30)
+        on_hosts(TWO_HOSTS, run / 'two').expect_all_say(4, 'result', 'finished')
+
+
 def ended_by_mpirun(folder):
     """Ctrl-C and SIGTERM for mpirun, which kills all ranks a second after it has told them, and a terminal that is
     gone: the run is stopped in order, and the next start goes on."""
@@ -631,8 +642,8 @@ def no_thread(folder):
 CASES = {function.__name__: function for function in (
     same_on_threads, goes_on, begins_from_other_run, metadata, env, environment, prints, torchrun, own_store, throws, restarts, restarts_on_hosts, large_results, keeps_causes, killed, exits, exits_on_threads, exits_quickly, forks, few_open_files,
     returns_early, refused_by_backend, refused_by_constructor, refused_by_no_exception,
-    hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, ended_by_mpirun,
-    twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,
+    hangs_on_another_rank, hangs_on_first_rank, hangs_on_threads, interrupted_twice, loses_first_rank, signalled, stopped_in_a_report,
+    ended_by_mpirun, twice, leaves_before_second_fit, inside_another, comes_never, settings_differ, other_size,
     built_without_ranks, other_mpi, own_communicator, no_communicator, too_few_threads, other_run_in_folder, storage_not_shared,
     two_hosts, three_hosts, calls_differ, port_in_use, interface, strangers, no_thread,
     processes_in_a_job)}

@@ -215,6 +215,18 @@ void crash_when_told(TrainContext& ctx, std::string const& what, int epoch) {
   if (ctx.world_rank() == Rank{1}) std::raise(SIGKILL);
 }
 
+// One rank asks for a stop and comes to its report when it has been told, while the others, which were not told before
+// theirs, wait for it in the next step.
+void report_when_told(TrainContext& ctx, std::string const& what, int epoch) {
+  auto const late = what == "told_on_first_host" ? Rank{0} : Rank{2};
+  if (!what.starts_with("told_on") || epoch != 3 || ctx.world_rank() != late || ctx.checkpoint()) return;
+  ::kill(::getpid(), SIGTERM);
+  try {
+    while (true) ctx.report(Epoch{epoch});
+  } catch (Stopped const&) {  // so it has been told
+  }
+}
+
 // The ranks of a first start wait for a stop, and each says that it was told.
 auto stopped_by_others(TrainContext& ctx, std::string const& what, int epoch) -> bool {
   if (!what.starts_with("wait") || epoch != 3 || ctx.checkpoint()) return false;
@@ -283,6 +295,7 @@ auto trained(std::string const& what) {
       go_wrong(ctx, what, epoch);
       compute(ctx, what, epoch);
       crash_when_told(ctx, what, epoch);
+      report_when_told(ctx, what, epoch);
       if (fork_children(ctx, what, epoch)) return;
       if (stopped_by_others(ctx, what, epoch)) return;
       if (what == "return" && epoch == 3 && ctx.world_rank() == Rank{1}) return;
@@ -454,6 +467,7 @@ auto main(int argc, char** argv) -> int {
     config.run.stop_grace = std::chrono::milliseconds{300};
     config.run.on_hang = OnHang::exit_process;
   }
+  if (what.starts_with("told_on")) config.run.stop_grace = std::chrono::minutes{1};
   if (what == "never_comes_late") config.scaling.start_timeout = std::chrono::seconds{1};
   if (what.starts_with("endless") || what == "slow_start") config.run.failure.hang_timeout = std::chrono::seconds{1};
   if (arguments.size() > 4) config.run.failure.max_failures = std::stoi(arguments[4]);

@@ -358,10 +358,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what a worker had called that a stop cut short is compared with nobody's") {
+TEST_CASE("what a worker had called that a stop cut short is told to the others, and compared with nobody's") {
   Controller controller{WorldSize{2}, {}, {}};
   start(controller, 2);
-  CHECK(find<TellWorkers>(controller.handle(RunEvent{WorkerMessage{Finished{Rank{1}, true}}})) == nullptr);
+  Finished stopped{Rank{1}, true};
+  stopped.operations = 3;
+  auto const* const tell = find<TellWorkers>(controller.handle(RunEvent{WorkerMessage{stopped}}));
+  REQUIRE(tell != nullptr);
+  CHECK(std::get<RankReturned>(tell->message) == RankReturned{Rank{1}, 3});
   Finished other{Rank{0}, false};
   other.operations = 7;
   auto const* const finish = find<FinishRun>(controller.handle(RunEvent{WorkerMessage{other}}));

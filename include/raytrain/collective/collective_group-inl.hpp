@@ -29,9 +29,12 @@ RAYTRAIN_INLINE void CollectiveGroup::abort() noexcept {
 
 RAYTRAIN_INLINE void CollectiveGroup::leave(Rank rank, std::uint64_t operations) noexcept {
   do_leave(rank, operations);
-  // Nobody counts the operations of duplicates: there a wait for that rank ends as `WaitLimits` say.
-  if (operations != 0) return;
   std::scoped_lock const lock{mutex_};
+  // Nobody counts the operations of duplicates: there a wait for that rank ends as `WaitLimits` say, or by the stop.
+  if (operations != 0) {
+    if (stop_requested_) tell_duplicates([](CollectiveGroup& duplicate) { duplicate.abort(); });
+    return;
+  }
   if (!first_left_) first_left_ = rank;
   tell_duplicates([rank](CollectiveGroup& duplicate) { duplicate.leave(rank); });
 }

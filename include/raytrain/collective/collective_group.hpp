@@ -36,7 +36,8 @@ class CollectiveGroup {
   /// A worker's function has ended: ranks that wait for it throw `Error{Errc::rank_mismatch}`. After `abort` they throw
   /// `Stopped`; so a worker that fails aborts before it leaves.
   ///
-  /// `operations`: what `calls_made` said on that rank in the end; duplicates are told only where that is 0.
+  /// `operations`: what `calls_made` said on that rank in the end; duplicates are told only where that is 0. After
+  /// `request_stop` ranks of other hosts that wait for it throw `Stopped`, also in duplicates.
   void leave(Rank rank, std::uint64_t operations = 0) noexcept;
 
   /// What this process's rank has called where calls are not compared while it runs: how many operations, and a number

@@ -219,7 +219,7 @@ struct Begin {
   friend auto operator==(Begin const&, Begin const&) -> bool = default;
 };
 
-/// To another process than that of the rank: the rank's training function has returned.
+/// To another process than that of the rank: the rank's training function has ended, and has not failed.
 struct RankReturned {
   Rank rank{};
   std::uint64_t operations{};  ///< As in `Finished`.

@@ -174,7 +174,7 @@ RAYTRAIN_INLINE void Controller::on(Finished& finished) {
   if (finished.stopped && !first_stopped_) first_stopped_ = finished.rank;
   process_is_spent_ = process_is_spent_ || finished.process_is_spent;
   note_ended(finished.rank);
-  if (!finished.stopped && check_calls(finished)) {
+  if (finished.stopped ? !aborting_ : check_calls(finished)) {
     RankReturned returned;
     returned.rank = finished.rank;
     returned.operations = finished.operations;

@@ -242,8 +242,10 @@ class MpiEndpoint {
       refuse();
     if (size() == WorldSize{1}) return;
     calls_.add(call);
-    if (has_news_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (has_news_.load(std::memory_order_relaxed)) [[unlikely]] {
       refuse_without_ended();
+      if (aborted_.load()) throw Stopped{};
+    }
     if (options_.check_calls) return compare_calls(counts);
     ++operations_;
     bytes_ += call.count * size_bytes(call.element);
@@ -301,9 +303,8 @@ class MpiEndpoint {
     auto& histories = buffers_->histories;
     histories.assign(size().value, {});
     histories[rank().value] = calls_;
-    constexpr int bytes = sizeof(CallHistory);
     perform("MPI_Iallgather", 0, [&](MPI_Request* request) {
-      return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, histories.data(), bytes, MPI_BYTE,
+      return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, histories.data(), int{sizeof(CallHistory)}, MPI_BYTE,
                             control_communicator_.handle(), request);
     });
     has_ended_ = true;
@@ -362,6 +363,7 @@ class MpiEndpoint {
     {
       std::scoped_lock const lock{ended_mutex_};
       if (!ended_ || ended_->operations >= calls_.operations()) return;
+      if (stop_requested_.load()) return abort();  // which it has followed
       found_ended_ = ended_->rank;
     }
     auto const error = ended_error({.ended = *found_ended_, .waiting = rank()}, to_string(call_));
@@ -408,15 +410,13 @@ class MpiEndpoint {
 
   // Comparing calls ---------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] auto request_from(std::uint32_t rank) -> MPI_Request& { return buffers_->requests[rank]; }
-
   /// Those of which nothing is known to have come; none when it is too early to say.
   auto missing_ranks() -> std::vector<std::uint32_t> {
     std::vector<std::uint32_t> missing;
     if (has_told_) return late_calls_->missing(calls_.operations());
     if (!compares_ || is_cut_off_) return missing;
     for (std::uint32_t from = 0; from < size().value; ++from) {
-      if (!is_over(request_from(from))) missing.push_back(from);
+      if (!is_over(buffers_->requests[from])) missing.push_back(from);
     }
     return missing;
   }

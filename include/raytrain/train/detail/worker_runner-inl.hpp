@@ -49,21 +49,22 @@ RAYTRAIN_INLINE void run_worker(Worker worker, std::shared_ptr<RunShared const> 
   std::stop_callback const on_stop{link.stop_token(), [&] { group->request_stop(); }};
   std::stop_callback const on_abort{link.aborted(), [&] { group->abort(); }};
   link.send(Started{rank, host.hostname, host.pid, host.node_ip});
-  try {
-    auto const stopped = [&] {
-      HangWatch::Watched const watched{run->hang_watch, link};
-      return training(WorkerSetup{link, run, group, made_collective(worker)});
-    }();
+  auto const send_finished = [&](bool stopped) {
     Finished finished{rank, stopped};
     auto const calls = group->calls_made();
     finished.operations = calls.operations;
     finished.calls_digest = calls.digest;
     finished.process_is_spent = group->has_pending();
     link.send(std::move(finished));
+  };
+  try {
+    auto const stopped = [&] {
+      HangWatch::Watched const watched{run->hang_watch, link};
+      return training(WorkerSetup{link, run, group, made_collective(worker)});
+    }();
+    send_finished(stopped);
   } catch (Stopped const&) {
-    Finished finished{rank, true};
-    finished.process_is_spent = group->has_pending();
-    link.send(std::move(finished));
+    send_finished(true);
   } catch (...) {
     Failed failed{current_error().with_origin(rank, host.hostname)};
     failed.process_is_spent = group->has_pending();
