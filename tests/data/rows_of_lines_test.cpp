@@ -35,11 +35,14 @@
 #include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "same_rows.hpp"
+#include "skipped_blocks.hpp"
 
 namespace {
 
 using namespace raytrain;
+using raytrain::testing::BlockReader;
 using raytrain::testing::check_contains;
+using raytrain::testing::check_readers;
 using raytrain::testing::check_same_rows;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
@@ -192,33 +195,19 @@ void check_turns(std::filesystem::path const& path, Options const& options, std:
   };
   auto const read_by = [&](int threads, detail::RowTurns const& kept, std::size_t bytes) {
     using How = typename detail::RowsOfLines<Table>::Options;
-    return std::make_unique<Read>(path, options, How{200, threads, kept, bytes});
+    auto const read = std::make_shared<Read>(path, options, How{200, threads, kept, bytes});
+    return BlockReader{[=]() -> std::optional<Dataset> {
+                         read->file.add_to(read->table, size);
+                         if (read->table.rows() == 0) return std::nullopt;
+                         return read->table.take();
+                       },
+                       [=] { return read->file.skip(read->table, size); }};
   };
-  auto const whole = read_by(1, {}, detail::bytes_of_piece);
-  auto const by_one = read_by(1, {size, turns}, detail::bytes_of_piece);
-  auto const by_three = read_by(3, {size, turns}, 1'000 + random() % 1'000'000);
-  auto const take_from = [&](Read& read) {
-    read.file.add_to(read.table, size);
-    return read.table.rows() == 0 ? std::nullopt : std::optional{read.table.take()};
-  };
-  for (std::uint64_t block = 0;; ++block) {
-    CAPTURE(block);
-    auto const rows = take_from(*whole);
-    if (block > 0 && !turns.takes(block)) {
-      REQUIRE(by_one->file.skip(by_one->table, size) == rows.has_value());
-      REQUIRE(by_three->file.skip(by_three->table, size) == rows.has_value());
-    } else {
-      auto const of_one = take_from(*by_one);
-      auto const of_three = take_from(*by_three);
-      REQUIRE(of_one.has_value() == rows.has_value());
-      REQUIRE(of_three.has_value() == rows.has_value());
-      if (rows) {
-        check_same_rows(*of_one, *rows);
-        check_same_rows(*of_three, *rows);
-      }
-    }
-    if (!rows) break;
-  }
+  auto const whole = detail::bytes_of_piece;
+  check_readers(
+      read_by(1, {}, whole),
+      {read_by(1, {size, turns}, whole), read_by(3, {size, turns}, 1'000 + random() % 1'000'000)},
+      [&](std::uint64_t block) { return block == 0 || turns.takes(block); }, check_same_rows);
 }
 
 TEST_CASE("several threads add the rows of a large file of lines that take turns as one thread does") {

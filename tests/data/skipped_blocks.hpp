@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -34,6 +36,33 @@ inline void check_same_block(Dataset const& one, Dataset const& other) {
     }
     REQUIRE(same.is_text());
     for (std::size_t row = 0; row < one.rows(); ++row) REQUIRE(same.text(row) == column.text(row));
+  }
+}
+
+/// A reader of the blocks of a file, one after the other.
+struct BlockReader {
+  std::function<std::optional<Dataset>()> next;
+  std::function<bool()> skip{};
+};
+
+/// Checks that readers of which the blocks that `takes` refuses are skipped have the others as `whole` has them all.
+/// `check_same`: that two blocks are.
+template <class Takes, class CheckSame>
+void check_readers(BlockReader const& whole, std::vector<BlockReader> const& readers, Takes const& takes,
+                   CheckSame const& check_same) {
+  for (std::uint64_t block = 0;; ++block) {
+    CAPTURE(block);
+    auto const rows = whole.next();
+    for (auto const& reader : readers) {
+      if (!takes(block)) {
+        REQUIRE(reader.skip() == rows.has_value());
+        continue;
+      }
+      auto const taken = reader.next();
+      REQUIRE(taken.has_value() == rows.has_value());
+      if (rows) check_same(*taken, *rows);
+    }
+    if (!rows) return;
   }
 }
 

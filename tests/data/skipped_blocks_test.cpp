@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include <raytrain/data/csv_type.hpp>
 #include <raytrain/data/dataset.hpp>
 #include <raytrain/data/dataset_blocks.hpp>
+#include <raytrain/data/detail/row_turns.hpp>
 #include <raytrain/data/json_lines.hpp>
 #include <raytrain/data/json_lines_options.hpp>
 #include <raytrain/data/libsvm.hpp>
@@ -112,27 +114,13 @@ TEST_CASE("several threads read the blocks of a large CSV file that take turns a
     CAPTURE(turns.first);
     CAPTURE(turns.stride);
     CsvOptions const options;
-    detail::CsvFile whole{path, options, 1};
-    detail::CsvFile by_one{path, options, 1, {size, turns}};
-    detail::CsvFile by_three{path, options, 3, {size, turns}};
-    for (std::uint64_t block = 0;; ++block) {
-      CAPTURE(block);
-      auto const rows = whole.next(size);
-      if (!turns.takes(block)) {
-        REQUIRE(by_one.skip(size) == rows.has_value());
-        REQUIRE(by_three.skip(size) == rows.has_value());
-      } else {
-        auto const of_one = by_one.next(size);
-        auto const of_three = by_three.next(size);
-        REQUIRE(of_one.has_value() == rows.has_value());
-        REQUIRE(of_three.has_value() == rows.has_value());
-        if (rows) {
-          check_same_block(*of_one, *rows);
-          check_same_block(*of_three, *rows);
-        }
-      }
-      if (!rows) break;
-    }
+    auto const read_by = [&](int threads, detail::RowTurns const& kept) {
+      auto const file = std::make_shared<detail::CsvFile>(path, options, threads, kept);
+      return BlockReader{[=] { return file->next(size); }, [=] { return file->skip(size); }};
+    };
+    check_readers(
+        read_by(1, {}), {read_by(1, {size, turns}), read_by(3, {size, turns})},
+        [&](std::uint64_t block) { return turns.takes(block); }, check_same_block);
   }
 }
 

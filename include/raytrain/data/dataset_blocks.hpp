@@ -111,8 +111,10 @@ class DatasetBlocks {
   /// made anew. A training that keeps it in its checkpoints goes on at the next block:
   ///
   ///     for (; position.epoch < epochs; position = {.epoch = position.epoch + 1}) {
-  ///       auto blocks = raytrain::csv_blocks("clicks/*.csv").shard(ctx.world_rank(), ctx.world_size(), {.equal =
-  ///       true}); blocks.begin_at(position); for (auto const& block : blocks) {
+  ///       auto const all = raytrain::csv_blocks("clicks/*.csv");
+  ///       auto blocks = all.shard(ctx.world_rank(), ctx.world_size(), {.equal = true});
+  ///       blocks.begin_at(position);
+  ///       for (auto const& block : blocks) {
   ///         ...
   ///         position = blocks.position();
   ///         ctx.report(Progress{...}, save(state));  // of TrainingState{model, optimizer, {"position", position}}
