@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <random>
 #include <string>
@@ -449,5 +450,12 @@ TEST_CASE("numbers of few digits are those that the standard library makes of th
     if (random() % 2 == 0) text.insert(0, "-");
     check(float{}, text);
     check(double{}, text);
+  }
+  // Close to half way between two floats, where 15 digits may round to the double that is half way.
+  std::uniform_real_distribution<float> any{1, 10};
+  for (int round = 0; round < 20'000; ++round) {
+    auto const below = any(random);
+    auto const above = std::nextafter(below, std::numeric_limits<float>::infinity());
+    check(float{}, fmt::format("{:.15g}", (static_cast<double>(below) + static_cast<double>(above)) / 2));
   }
 }

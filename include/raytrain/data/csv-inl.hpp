@@ -61,7 +61,7 @@ RAYTRAIN_INLINE auto is_missing_csv_field(std::string_view field) -> bool {
 }
 
 RAYTRAIN_INLINE auto CsvColumn::add(std::string_view field) -> bool {
-  auto const begins_number = !field.empty() && field.front() >= '0' && field.front() <= '9';
+  auto const begins_number = !field.empty() && ((field.front() >= '0' && field.front() <= '9') || field.front() == '-');
   if (begins_number && column_.holds_numbers()) return column_.add_number(without_blanks(field));
   auto const bare = without_blanks(field);
   if (is_missing_csv_field(bare)) return column_.add_missing();

@@ -70,7 +70,8 @@ RAYTRAIN_INLINE auto GrowingColumn::add_number(std::string_view text) -> bool {
   };
   // Most columns are of float32, and a call by the table of a variant costs as much as the number.
   if (auto* const numbers = std::get_if<std::vector<float>>(&numbers_)) {
-    return add(*numbers) && !(is_inferred_ && is_rounded(text));
+    constexpr float all_whole = 16'777'216;  // up to which float32 has each whole number
+    return add(*numbers) && !(is_inferred_ && std::abs(numbers->back()) >= all_whole && is_rounded(text));
   }
   return std::visit(add, numbers_);
 }
@@ -115,9 +116,7 @@ RAYTRAIN_INLINE void GrowingColumn::add_values(GrowingColumn const& part, std::s
 }
 
 RAYTRAIN_INLINE auto GrowingColumn::is_rounded(std::string_view text) const -> bool {
-  constexpr float all_whole = 16'777'216;  // up to which float32 has each whole number
   auto const value = std::get<std::vector<float>>(numbers_).back();
-  if (std::abs(value) < all_whole) return false;
   auto const point = text.find('.');
   auto const is_whole =
       point != std::string_view::npos && text.find_first_not_of('0', point + 1) == std::string_view::npos;
