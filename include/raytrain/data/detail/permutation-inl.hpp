@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,8 +20,19 @@ namespace raytrain::detail {
 RAYTRAIN_INLINE auto permutation(ShuffleKey key, std::size_t rows) -> std::vector<std::uint64_t> {
   std::vector<std::uint64_t> order(rows);
   std::iota(order.begin(), order.end(), std::uint64_t{0});
+  // Drawn some places ahead, so that the memory of many rows comes while others are swapped: half of the time.
+  std::array<std::size_t, 32> partners;
   Xoshiro256PlusPlus random{key};
-  for (std::size_t i = 0; i + 1 < rows; ++i) std::swap(order[i], order[i + random.below(rows - i)]);
+  auto const draw = [&](std::size_t at) {
+    auto const partner = at + random.below(rows - at);
+    __builtin_prefetch(&order[partner], 1);
+    partners[at % partners.size()] = partner;
+  };
+  for (std::size_t i = 0; i < std::min(rows, partners.size()); ++i) draw(i);
+  for (std::size_t i = 0; i < rows; ++i) {
+    std::swap(order[i], order[partners[i % partners.size()]]);
+    if (i + partners.size() < rows) draw(i + partners.size());
+  }
   return order;
 }
 
