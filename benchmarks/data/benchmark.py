@@ -191,7 +191,7 @@ def run(context):
     csv_rows(context, pythons, 20_000 if is_check else 100_000 if context.quick else 500_000, turns)
     parquet_rows(context, 20_000 if is_check else 500_000 if context.quick else 2_000_000, turns)
     lines_rows(context, pythons, 20_000 if is_check else 100_000 if context.quick else 200_000, turns)
-    map_rows(context, 2_000 if is_check else 20_000, turns)
+    map_rows(context, 2_000 if is_check else 20_000 if context.quick else 100_000, turns)
     pipeline_rows(context, pythons, 20_000 if is_check else 100_000 if context.quick else 500_000)
     scaler_rows(context, pythons, 100_000 if is_check else 500_000 if context.quick else 2_000_000, turns)
     batch_rows(context, 8 if is_check else 16 if context.quick else 128)
