@@ -12,6 +12,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <raytrain/backend/torch.hpp>
@@ -210,6 +211,32 @@ TEST_CASE("a backward that calls other ranks, and one through two models, have t
     });
   };
   check_gradients(of(Overlap::on), of(Overlap::off));
+}
+
+TEST_CASE("two models with a parameter in common are refused where one overlaps, and not beside another that does") {
+  struct HeadImpl : torch::nn::Module {
+    explicit HeadImpl(torch::nn::Linear trunk) : trunk_{register_module("trunk", std::move(trunk))} {}
+    torch::nn::Linear trunk_;
+    torch::Tensor head_ = register_parameter("head", torch::ones({1}));
+  };
+  auto const prepare = [](Overlap first, Overlap second, bool in_common) {
+    return [=](TorchContext& ctx) {
+      torch::nn::Linear const trunk{1, 1};
+      auto const other = in_common ? trunk : torch::nn::Linear{1, 1};
+      auto const one = ctx.prepare_model(std::make_shared<HeadImpl>(trunk), with(first));
+      auto const two = ctx.prepare_model(std::make_shared<HeadImpl>(other), with(second));
+      auto const three = ctx.prepare_model([] { return torch::nn::Linear{1, 1}; }, with(Overlap::on));
+    };
+  };
+  for (auto const& [first, second] :
+       {std::pair{Overlap::on, Overlap::off}, std::pair{Overlap::off, Overlap::measured}}) {
+    check_contains(failures_of(2, prepare(first, second, true)),
+                   "averaging gradients during a backward: two models have a parameter in common: 'trunk.weight' of "
+                   "model 2, which is 'trunk.weight' of model 1; prepare one module that holds both, or leave "
+                   "ModelOptions::overlap out for both");
+  }
+  run_once({}, prepare(Overlap::off, Overlap::off, true));
+  run_once({}, prepare(Overlap::on, Overlap::on, false));
 }
 
 TEST_CASE("a backward within a backward has the same bits, and is refused where its gradients are on their way") {

@@ -33,7 +33,8 @@ struct ModelOptions {
   /// which it has so many, or where the type changes. At least 1.
   std::size_t bucket_bytes = std::size_t{1} << 20U;
   /// It pays where a network is between the workers, and each has a core that does not compute. Between hosts with
-  /// `Reduction::automatic` sums of buckets may differ from those without, in their last bits.
+  /// `Reduction::automatic` sums of buckets may differ from those without, in their last bits. A model with overlap
+  /// has no parameter in common with another prepared one.
   Overlap overlap = Overlap::off;
   /// Whether a backward leaves rank 0's buffers, as a BatchNorm's statistics, on every rank. Without, each worker keeps
   /// those of its own batches, and a step sends less; a checkpoint has rank 0's, with which all go on after a restart.

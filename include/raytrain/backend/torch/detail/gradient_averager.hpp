@@ -93,6 +93,9 @@ class GradientAverager {
 
   [[nodiscard]] auto is_of(torch::nn::Module const& module) const -> bool { return module_.lock().get() == &module; }
 
+  /// Whether gradients may be on their way to other ranks while a backward computes others.
+  [[nodiscard]] auto overlaps() const noexcept -> bool { return backward_exchange_.has_value(); }
+
   /// Where a backward leaves the parameter's averaged gradient; null if it averages none for it.
   [[nodiscard]] auto gradient_place(at::Tensor const& parameter) const -> std::shared_ptr<void> {
     return arena_.place_of(parameter);

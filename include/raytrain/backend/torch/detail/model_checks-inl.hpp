@@ -5,7 +5,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -37,23 +36,42 @@ RAYTRAIN_TORCH_INLINE auto trains_unprepared(torch::optim::Optimizer const& opti
                              [&](auto const& group) { return std::ranges::any_of(group.params(), is_unprepared); });
 }
 
-RAYTRAIN_TORCH_INLINE auto text_of_shared_parameter(std::vector<std::unique_ptr<GradientAverager>> const& averagers)
-    -> std::string {
+/// The same, of models of which `counts(one, another)` is true.
+template <class F>
+[[nodiscard]] auto text_of_shared_parameter(std::vector<std::unique_ptr<GradientAverager>> const& averagers,
+                                            F const& counts) -> std::string {
   struct Owner {
-    std::uint16_t model;
+    GradientAverager const& averager;
     std::string name;
   };
-  std::unordered_map<c10::TensorImpl const*, Owner> owners;
+  std::unordered_multimap<c10::TensorImpl const*, Owner> owners;
   for (auto const& averager : averagers) {
     for (auto const& [name, parameter] : averager->parameters()) {
-      auto const [owner, is_new] =
-          owners.try_emplace(parameter.unsafeGetTensorImpl(), Owner{averager->model_number(), name});
-      if (is_new) continue;
-      return fmt::format("'{}' of model {}, which is '{}' of model {}", name, averager->model_number(),
-                         owner->second.name, owner->second.model);
+      auto const* const tensor = parameter.unsafeGetTensorImpl();
+      for (auto [at, end] = owners.equal_range(tensor); at != end; ++at) {
+        auto const& owner = at->second;
+        if (!counts(owner.averager, *averager)) continue;
+        return fmt::format("'{}' of model {}, which is '{}' of model {}", name, averager->model_number(), owner.name,
+                           owner.averager.model_number());
+      }
+      owners.emplace(tensor, Owner{*averager, name});
     }
   }
   return {};
+}
+
+RAYTRAIN_TORCH_INLINE auto text_of_shared_parameter(std::vector<std::unique_ptr<GradientAverager>> const& averagers)
+    -> std::string {
+  return text_of_shared_parameter(averagers, [](auto const&, auto const&) { return true; });
+}
+
+RAYTRAIN_TORCH_INLINE void check_no_shared_overlap(std::vector<std::unique_ptr<GradientAverager>> const& averagers) {
+  auto const text = text_of_shared_parameter(
+      averagers, [](auto const& one, auto const& another) { return one.overlaps() || another.overlaps(); });
+  if (text.empty()) return;
+  throw Error{Errc::invalid_call, "averaging gradients during a backward",
+              "two models have a parameter in common: " + text,
+              "prepare one module that holds both, or leave ModelOptions::overlap out for both"};
 }
 
 RAYTRAIN_TORCH_INLINE void check_none_is_shared(std::string const& text, char const* attempted) {

@@ -22,6 +22,12 @@ namespace raytrain::detail {
 [[nodiscard]] auto text_of_shared_parameter(std::vector<std::unique_ptr<GradientAverager>> const& averagers)
     -> std::string;
 
+/// While one model's exchange is under way beside a backward, the other model would average what some ranks have of it
+/// and others not yet.
+///
+/// Errors: `invalid_call` if two models have a parameter in common of which one overlaps.
+void check_no_shared_overlap(std::vector<std::unique_ptr<GradientAverager>> const& averagers);
+
 /// Windows, joined batches and virtual shards keep a sum of gradients for each model: of a parameter of two models one
 /// sum would take the place of the other.
 ///

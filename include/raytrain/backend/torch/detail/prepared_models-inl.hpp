@@ -201,6 +201,7 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::make_averager(torch::nn::Module const
   averagers_.push_back(std::make_unique<GradientAverager>(module, number, std::move(worker)));
   shared_parameter_text_ = text_of_shared_parameter(averagers_);
   if (worker_.virtual_shards > 0) check_none_is_shared("averaging gradients over virtual shards");
+  check_no_shared_overlap(averagers_);
 }
 
 RAYTRAIN_TORCH_INLINE auto PreparedModels::find_averager(torch::nn::Module const& module) const -> GradientAverager* {
