@@ -24,8 +24,9 @@ namespace {
 
 struct Watch : raytrain::Callback {
   explicit Watch(Moments moments) : moments_{std::move(moments)} {}
-  void on_warning(std::string_view text) override {
+  auto on_warning(std::string_view text) -> bool override {
     if (text.starts_with("rank 1 has shown no sign of life")) moments_.note("warned");
+    return true;
   }
   void on_failure(raytrain::ErrorInfo const&) override { moments_.note("failed"); }
 

@@ -53,8 +53,9 @@ class Load {
 };
 
 struct Watch : raytrain::Callback {
-  void on_warning(std::string_view text) override {
+  auto on_warning(std::string_view text) -> bool override {
     if (text.find("no sign of life") != std::string_view::npos) ++alarms;
+    return true;
   }
   int alarms = 0;
 };

@@ -84,7 +84,10 @@ class Watch : public Callback {
   void on_report(Report const&, Metrics const&) override {
     if (++reports_ == killed_at_) ::kill(::getpid(), SIGKILL);
   }
-  void on_warning(std::string_view text) override { std::cout << "warning: " << text << std::endl; }
+  auto on_warning(std::string_view text) -> bool override {
+    std::cout << "warning: " << text << std::endl;
+    return true;
+  }
   void on_restart(AttemptInfo const& before, std::optional<Checkpoint> const& from) override {
     auto const has_failed = !before.failures.empty();
     std::cout << "attempt " << before.attempt.value << (has_failed ? " failed: " : " is pre-empted: ")

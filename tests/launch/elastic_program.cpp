@@ -135,7 +135,10 @@ class Watch : public Callback {
     say("attempt ", before.attempt.value, " of ", before.world_size.value,
         before.failures.empty() ? " is over" : " has failed", ", lost ", before.lost_reports);
   }
-  void on_warning(std::string_view text) override { say("warning: ", text); }
+  auto on_warning(std::string_view text) -> bool override {
+    say("warning: ", text);
+    return true;
+  }
 
  private:
   std::function<void(std::int64_t)> resize_;

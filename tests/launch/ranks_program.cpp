@@ -84,12 +84,13 @@ class CountStarts : public Callback {
   void on_report(Report const&, Metrics const&) override {
     if (++reports_ == 900) std::cout << "900 reports\n" << std::flush;
   }
-  void on_warning(std::string_view text) override {
+  auto on_warning(std::string_view text) -> bool override {
     if (finish_early_ && text == "rank 1 waits") finish_early_();
     std::ostringstream line;
-    if (text.size() > 1000) return;
+    if (text.size() > 1000) return true;
     line << "warning: " << text;
     say(line);
+    return true;
   }
 
  private:

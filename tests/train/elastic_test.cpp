@@ -296,7 +296,10 @@ TEST_CASE("callbacks and progress.jsonl tell of each change of the workers, and 
     }
     void on_worker_start(Started const&) override { ++starts; }
     void on_failure(ErrorInfo const& error) override { FAIL(error.text()); }
-    void on_warning(std::string_view text) override { FAIL(std::string{text}); }
+    auto on_warning(std::string_view text) -> bool override {
+      FAIL(std::string{text});
+      return true;
+    }
     std::vector<AttemptInfo> changes;
     int starts = 0;
   };

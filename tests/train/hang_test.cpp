@@ -67,9 +67,10 @@ auto hang_once(Dataset const& rows) -> Dataset {
 // Keeps what is warned of, and lets a worker wait for it.
 class Warned final : public Callback {
  public:
-  void on_warning(std::string_view text) override {
+  auto on_warning(std::string_view text) -> bool override {
     std::scoped_lock const lock{mutex_};
     texts_.emplace_back(text);
+    return true;
   }
 
   [[nodiscard]] auto has(std::string const& part) -> bool {

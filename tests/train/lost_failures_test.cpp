@@ -28,7 +28,10 @@ class Failing : public Callback {
 
   void on_report(Report const&, Metrics const&) override { fail_in("on_report"); }
   void on_checkpoint(Checkpoint const&) override { fail_in("on_checkpoint"); }
-  void on_warning(std::string_view text) override { warnings.emplace_back(text); }
+  auto on_warning(std::string_view text) -> bool override {
+    warnings.emplace_back(text);
+    return true;
+  }
   void on_failure(ErrorInfo const& error) override {
     failures.push_back(error.text());
     fail_in("on_failure");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program says to whoever runs it, by TrainContext::print.
+// What the program says to whoever runs it, by TrainContext::print and by warnings.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <iterator>
@@ -29,27 +30,34 @@ struct Lines : Callback {
     all.emplace_back(line);
     return shows_;
   }
+  auto on_warning(std::string_view text) -> bool override {
+    all.emplace_back(text);
+    return shows_;
+  }
   std::vector<std::string> all;
 
  private:
   bool shows_;
 };
 
-/// What comes out on stdout meanwhile.
-auto stdout_of(std::function<void()> const& function) -> std::string {
+/// What comes out on `stream` meanwhile.
+auto output_of(std::FILE* stream, std::function<void()> const& function) -> std::string {
   TemporaryFolder const folder;
-  auto const path = folder.path() / "stdout";
-  std::fflush(stdout);
-  auto const before = ::dup(STDOUT_FILENO);
+  auto const path = folder.path() / "output";
+  auto const descriptor = ::fileno(stream);
+  std::fflush(stream);
+  auto const before = ::dup(descriptor);
   auto const file = ::open(path.c_str(), O_CREAT | O_WRONLY, 0600);
-  ::dup2(file, STDOUT_FILENO);
+  ::dup2(file, descriptor);
   ::close(file);
   function();
-  std::fflush(stdout);
-  ::dup2(before, STDOUT_FILENO);
+  std::fflush(stream);
+  ::dup2(before, descriptor);
   ::close(before);
   return read_text(path);
 }
+
+auto stdout_of(std::function<void()> const& function) -> std::string { return output_of(stdout, function); }
 
 void print_and_report(TrainContext& ctx) {
   for (auto epoch = 0; epoch < 3; ++epoch) {
@@ -85,6 +93,34 @@ TEST_CASE("a line goes to stdout where no callback shows it, and nowhere else") 
   CHECK(stdout_of([] { run_with({std::make_shared<Lines>(false)}, print_and_report); }) == expected);
   auto const both = [] { run_with({std::make_shared<Lines>(true), std::make_shared<Lines>(false)}, print_and_report); };
   CHECK(stdout_of(both).empty());
+}
+
+TEST_CASE("a warning goes to stderr where no callback shows it, and nowhere else") {
+  auto const run_that_warns = [](Callbacks callbacks) {
+    return [=] {
+      run_with(callbacks, [](TrainContext& ctx) {
+        if (ctx.world_rank() == Rank{0}) ctx.warn("the disk is slow");
+        ctx.report(Epoch{});
+      });
+    };
+  };
+  std::string const expected = "raytrain: warning: the disk is slow\n";
+  CHECK(output_of(stderr, run_that_warns({})) == expected);
+  CHECK(output_of(stderr, run_that_warns({std::make_shared<Lines>(false)})) == expected);
+  CHECK(output_of(stderr, run_that_warns({std::make_shared<Lines>(true), std::make_shared<Lines>(false)})).empty());
+  CHECK(output_of(stdout, run_that_warns({})).empty());
+}
+
+TEST_CASE("of any number of warnings stderr has the first ones, as a result does") {
+  Result result;
+  auto const out = output_of(stderr, [&] {
+    result = run_with({}, [](TrainContext& ctx) {
+      for (int i = 0; i < 6000; ++i) ctx.warn("careful");
+    });
+  });
+  CHECK(std::ranges::count(out, '\n') == 10'000);
+  REQUIRE(result.warnings.size() == 10'001);
+  CHECK(result.warnings.back() == "and 2000 more warnings");
 }
 
 TEST_CASE("above a progress bar a line is whole, and the bar is drawn again below it") {

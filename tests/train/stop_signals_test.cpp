@@ -64,7 +64,10 @@ struct At : Callback {
   void on_start(RunInfo const&) override { at("on_start"); }
   void on_report(Report const&, Metrics const&) override { at("on_report"); }
   void on_checkpoint(Checkpoint const&) override { at("on_checkpoint"); }
-  void on_warning(std::string_view) override { at("on_warning"); }
+  auto on_warning(std::string_view) -> bool override {
+    at("on_warning");
+    return true;
+  }
   void on_finish(Result const&) override { at("on_finish"); }
   void at(std::string_view where) const {
     if (where == place) act();

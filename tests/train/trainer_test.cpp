@@ -430,7 +430,10 @@ struct Recorder : Callback {
   }
   void on_progress(Progress const&) override { ++progress; }
   void on_failure(ErrorInfo const&) override { calls += "failure "; }
-  void on_warning(std::string_view) override { calls += "warning "; }
+  auto on_warning(std::string_view) -> bool override {
+    calls += "warning ";
+    return true;
+  }
   void on_finish(Result const&) override { calls += "finish"; }
 
   std::string calls;

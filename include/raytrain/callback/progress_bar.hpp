@@ -52,7 +52,10 @@ class ProgressBar final : public Callback {
 
   void on_progress(Progress const& progress) override;
 
-  void on_warning(std::string_view text) override { write_above(fmt::format("warning: {}", text)); }
+  auto on_warning(std::string_view text) -> bool override {
+    write_above(fmt::format("warning: {}", text));
+    return true;
+  }
 
   auto on_print(std::string_view line) -> bool override {
     write_above(line);

@@ -65,8 +65,9 @@ class Callback {
   virtual void on_progress(Progress const&) {}
   /// A checkpoint is committed: it survives whatever happens afterwards.
   virtual void on_checkpoint(Checkpoint const&) {}
-  /// Something that a person should know, and that lets the run go on.
-  virtual void on_warning(std::string_view /*text*/) {}
+  /// Something that a person should know, and that lets the run go on. False: it does not show the warning, which goes
+  /// to stderr, if it is one of the run's first 10,000, where no other callback shows it either.
+  virtual auto on_warning(std::string_view /*text*/) -> bool { return false; }
   /// A line of the program's, `TrainContext::print`, in order with its reports. False: it does not show the line, which
   /// goes to stdout where no other callback shows it either.
   virtual auto on_print(std::string_view /*line*/) -> bool { return false; }

@@ -17,6 +17,13 @@
 
 namespace raytrain::detail {
 
+/// For whoever has started the program; nobody may be there.
+RAYTRAIN_INLINE void write_line(std::FILE* to, std::string line) {
+  line += '\n';
+  BrokenPipeGuard const guard;
+  if (std::fwrite(line.data(), 1, line.size(), to) == line.size()) std::fflush(to);
+}
+
 RAYTRAIN_INLINE void RunCallbacks::tell(ErrorInfo const& error) {
   for (auto const& callback : callbacks_) {
     try {
@@ -28,24 +35,23 @@ RAYTRAIN_INLINE void RunCallbacks::tell(ErrorInfo const& error) {
 }
 
 RAYTRAIN_INLINE void RunCallbacks::warn(std::string text) {
-  keep(text);
+  auto const is_kept = keep(text);
+  auto is_shown = false;
   // A callback that cannot take a warning is not warned of: that would not end.
   for (auto const& callback : callbacks_) {
     try {
-      callback->on_warning(text);
+      is_shown = callback->on_warning(text) || is_shown;
     } catch (...) {
-      keep(failure_of(*callback, "on_warning").text());
+      (void)keep(failure_of(*callback, "on_warning").text());
     }
   }
+  if (is_kept && !is_shown) write_line(stderr, "raytrain: warning: " + text);
 }
 
 RAYTRAIN_INLINE void RunCallbacks::print(std::string const& line) {
   auto is_shown = false;
   call("on_print", [&](Callback& callback) { is_shown = callback.on_print(line) || is_shown; });
-  if (is_shown) return;
-  auto const text = line + '\n';
-  BrokenPipeGuard const guard;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) std::fflush(stdout);
+  if (!is_shown) write_line(stdout, line);
 }
 
 RAYTRAIN_INLINE auto RunCallbacks::warnings() const -> std::vector<std::string> {
@@ -70,12 +76,13 @@ RAYTRAIN_INLINE auto RunCallbacks::failure_of(Callback const& callback, std::str
   return error;
 }
 
-RAYTRAIN_INLINE void RunCallbacks::keep(std::string text) {
-  if (warnings_.size() < max_warnings) {
-    warnings_.push_back(std::move(text));
-  } else {
+RAYTRAIN_INLINE auto RunCallbacks::keep(std::string text) -> bool {
+  if (warnings_.size() == max_warnings) {
     ++more_warnings_;
+    return false;
   }
+  warnings_.push_back(std::move(text));
+  return true;
 }
 
 }  // namespace raytrain::detail

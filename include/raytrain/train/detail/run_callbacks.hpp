@@ -37,6 +37,7 @@ class RunCallbacks {
   /// Tells of a failure. What a callback throws here is warned of: as a failure it would be told of in turn.
   void tell(ErrorInfo const& error);
 
+  /// To stderr where no callback shows it, of those that `warnings` has.
   void warn(std::string text);
 
   /// To stdout where no callback shows it.
@@ -52,7 +53,8 @@ class RunCallbacks {
   void on_exception(Callback const& callback, std::string_view name);
   [[nodiscard]] static auto failure_of(Callback const& callback, std::string_view function) -> ErrorInfo;
 
-  void keep(std::string text);
+  /// Whether it is one of the first.
+  [[nodiscard]] auto keep(std::string text) -> bool;
 
   Callbacks callbacks_;
   std::function<void(ErrorInfo)> fail_;
