@@ -41,7 +41,7 @@ auto failure_in(TrainTorch const& train, RunSetup const& setup = {}) -> std::str
 
 /// What a rank has asked of its collective.
 struct Asked {
-  std::vector<std::string> calls;                             ///< As "broadcast 16", in bytes.
+  std::vector<std::string> calls;                             ///< As "broadcast 24", in bytes.
   std::vector<std::pair<std::byte const*, std::size_t>> own;  ///< Memory that it has allocated there.
   bool all_reduced_own = true;                                ///< No other memory was summed.
 };
@@ -278,6 +278,34 @@ TEST_CASE("a module that is registered after prepare_model is refused, when it i
              expected);
 }
 
+TEST_CASE("a buffer that is registered after prepare_model is refused when it is reported, unless none is shared") {
+  auto const grow_and_report = [](ModelOptions const& options) {
+    return failure_in([&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return torch::nn::BatchNorm1d{2}; }, options);
+      ctx.report(Epoch{0, 1.0});
+      model->register_buffer("seen", torch::zeros({1}));
+      ctx.report(Epoch{1, 1.0});
+    });
+  };
+  check_says(grow_and_report({}),
+             "sharing buffers: buffer 'seen' was registered since the model was prepared, and each rank would keep its "
+             "own; call prepare_model() again with this model after such a change");
+  CHECK(grow_and_report({.broadcast_buffers = false}).empty());
+}
+
+TEST_CASE("a buffer whose size only one rank has changed is refused, however small") {
+  for (auto const numbers : {3, 4, 5}) {
+    CAPTURE(numbers);
+    auto const text = failure_in([&](TorchContext& ctx) {
+      auto model = ctx.prepare_model([] { return torch::nn::BatchNorm1d{2}; });
+      if (ctx.world_rank() == Rank{1}) model->running_mean.resize_({numbers});
+      model->running_mean.fill_(static_cast<double>(ctx.world_rank().value));
+      (model->weight.sum() + model->bias.sum()).backward();
+    });
+    check_says(text, "collective call: rank 0 calls broadcast(24 x uint8, root 0) for backward 1 of model 1");
+  }
+}
+
 TEST_CASE("a gradient that was kept stays what it was when the next one is computed in another place") {
   run_once({}, [](TorchContext& ctx) {
     auto model = ctx.prepare_model([] { return Mean{}; });
@@ -397,7 +425,7 @@ TEST_CASE("a buffer is sent after a backward only when a rank has changed it, a 
       Calls const no_buffer{sum};
       CHECK(backward() == no_buffer);
       if (rank == 1) module->norm(torch::rand({2, 20'000}));
-      CHECK(backward() == Calls{sum, "broadcast 80000", "broadcast 80000", "broadcast 16"});
+      CHECK(backward() == Calls{sum, "broadcast 80000", "broadcast 80000", "broadcast 24"});
       CHECK(torch::equal(module->norm->running_mean, torch::zeros({20'000})));
       CHECK(module->norm->num_batches_tracked.item<std::int64_t>() == 0);
       CHECK(backward() == no_buffer);
@@ -407,7 +435,7 @@ TEST_CASE("a buffer is sent after a backward only when a rank has changed it, a 
       CHECK(backward() == no_buffer);
       // A change that LibTorch does not count.
       if (rank == 1) *module->norm->num_batches_tracked.data_ptr<std::int64_t>() = 7;
-      CHECK(backward() == Calls{sum, "broadcast 16"});
+      CHECK(backward() == Calls{sum, "broadcast 24"});
       CHECK(module->norm->num_batches_tracked.item<std::int64_t>() == 0);
       CHECK(backward() == no_buffer);
       CHECK(asked.all_reduced_own);

@@ -93,6 +93,20 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::check_unchanged() const {
   }
 }
 
+RAYTRAIN_TORCH_INLINE void GradientAverager::check_has_all_buffers() const {
+  auto const module = module_.lock();
+  if (module == nullptr || !model_exchange_.broadcasts_buffers()) return;
+  auto const now = module->named_buffers();
+  if (now.size() <= buffers_.size()) return;
+  auto const is_new = [&](auto const& item) {
+    return std::ranges::none_of(buffers_, [&](Buffer const& known) { return known.tensor.is_same(item.value()); });
+  };
+  throw Error{Errc::backend, "sharing buffers",
+              "buffer '" + std::ranges::find_if(now, is_new)->key() +
+                  "' was registered since the model was prepared, and each rank would keep its own",
+              "call prepare_model() again with this model after such a change"};
+}
+
 RAYTRAIN_TORCH_INLINE void GradientAverager::Buffer::remember_state() {
   version = version_of(tensor);
   memory = tensor.data_ptr();

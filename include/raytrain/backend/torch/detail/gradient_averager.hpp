@@ -132,6 +132,9 @@ class GradientAverager {
   /// Errors: `backend`, naming a parameter that was unfrozen or registered since: it would not be averaged.
   void check_unchanged() const;
 
+  /// Errors: `backend`, naming a buffer that was registered since: each rank would keep its own.
+  void check_has_all_buffers() const;
+
  private:
   /// Held by the engine until the backward has ended, or has failed before its end.
   struct BackwardUnderWay {

@@ -64,7 +64,10 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::begin_accumulating_alone() {
 }
 
 RAYTRAIN_TORCH_INLINE void PreparedModels::check_unchanged() const {
-  for (auto const& averager : averagers_) averager->check_unchanged();
+  for (auto const& averager : averagers_) {
+    averager->check_unchanged();
+    averager->check_has_all_buffers();
+  }
 }
 
 RAYTRAIN_TORCH_INLINE void PreparedModels::train_together(torch::nn::Module const& module,

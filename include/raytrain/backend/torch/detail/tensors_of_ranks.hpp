@@ -61,7 +61,8 @@ void broadcast_tensors(C& collective, std::vector<at::Tensor> const& tensors, Ra
     if (is_large(tensor)) {
       broadcast(tensor);
     } else {
-      packed_bytes += (tensor.nbytes() + alignment - 1) / alignment * alignment;
+      // The remainder is for no tensor: it makes the sum another one where a rank's tensor has another size.
+      packed_bytes += (tensor.nbytes() + alignment - 1) / alignment * alignment + tensor.nbytes() % alignment;
     }
   }
   if (packed_bytes == 0) return;
