@@ -355,7 +355,7 @@ TEST_CASE("two schedules lie in one checkpoint where one has a name, and are ref
                  "two parts have the name 'schedule': schedule and schedule; give each part a name of its own");
   Stored const stored{TrainingState{model, first, {"second", second}}};
   CHECK(stored.names() == "model.safetensors schedule.json second.json ");
-  ExponentialDecay resumed{optimizer, {.gamma = 0.5}};
+  ExponentialDecay resumed{other_optimizer, {.gamma = 0.5}};
   load(stored.checkpoint(), TrainingState{first, {"second", resumed}});
   CHECK(first.steps_done() == 0);
   CHECK(resumed.steps_done() == 1);

@@ -366,6 +366,21 @@ TEST_CASE("a name that is empty, given twice, or that no file can have is refuse
                        doctest::Contains("adding the file '..' to a checkpoint: its name "), Error);
 }
 
+TEST_CASE("two schedules of one optimizer are refused, and of two optimizers they are not") {
+  torch::nn::Linear net{1, 1};
+  torch::optim::SGD one{net->parameters(), 0.1};
+  torch::optim::SGD two{net->parameters(), 0.1};
+  CosineWithWarmup cosine{one, {.steps = 10}};
+  StepDecay same{one, {.step_size = 2}};
+  StepDecay another{two, {.step_size = 2}};
+  CHECK_THROWS_WITH_AS((TrainingState{net, one, {"cosine", cosine}, {"steps", same}}),
+                       "TrainingState: 'cosine' and 'steps' are schedules of one optimizer, whose rates would be those "
+                       "of the last step, and after a resume those of 'steps'; give each optimizer one schedule, such "
+                       "as a RuleSchedule by a rule that joins both",
+                       Error);
+  TrainingState{net, {"one", one}, {"two", two}, {"cosine", cosine}, {"steps", another}};
+}
+
 TEST_CASE(
     "with another number of workers a value goes on where all had the same one, and generators draw other numbers") {
   TemporaryFolder const folder;

@@ -224,7 +224,8 @@ class TorchContext : public TrainContext {
   ///
   /// Errors: `invalid_call` for less than 1, for another number within a window, with virtual shards for more than 1,
   ///         and when a model had no backward in the last batch of the window before, which left its gradients
-  ///         without an average; `rank_mismatch` by the backward when ranks give different numbers, without `join`;
+  ///         without an average; `rank_mismatch` by the backward when ranks end a window after different numbers of
+  ///         batches, without `join`;
   ///         `invalid_call` by the backward when parameters have changed within a window.
   [[nodiscard]] auto accumulate(int batches, bool is_last = false) -> bool;
 

@@ -78,6 +78,19 @@ RAYTRAIN_TORCH_INLINE TrainingState::TrainingState(std::initializer_list<Part> p
       refuse(fmt::format("two parts have the name '{}': {} and {}", part->name_, same->kind_, part->kind_));
     }
   }
+  for (auto part = parts_.begin(); part != parts_.end(); ++part) {
+    auto const same = std::find_if(parts_.begin(), part, [&](Part const& before) {
+      return part->schedule_ != nullptr && before.schedule_ != nullptr &&
+             &before.schedule_->optimizer() == &part->schedule_->optimizer();
+    });
+    if (same == part) continue;
+    throw Error{
+        Errc::invalid_call, "TrainingState",
+        fmt::format("'{}' and '{}' are schedules of one optimizer, whose rates would be those of the last step, "
+                    "and after a resume those of '{}'",
+                    same->name_, part->name_, part->name_),
+        "give each optimizer one schedule, such as a RuleSchedule by a rule that joins both"};
+  }
   for (auto& optimizer : parts_) {
     if (optimizer.optimizer_ == nullptr) continue;
     for (auto const& model : parts_) {

@@ -137,8 +137,8 @@ class TrainingState {
     bool changes_others_ = false;             // sets rates, or a model; and is loaded behind these
   };
 
-  /// Errors: `invalid_call` for a name that is empty, has a '/' or is given twice; `invalid_report` for others that no
-  ///         file can have.
+  /// Errors: `invalid_call` for a name that is empty, has a '/' or is given twice, and for two schedules of one
+  ///         optimizer; `invalid_report` for other names that no file can have.
   TrainingState(std::initializer_list<Part> parts);
 
  private:
