@@ -325,13 +325,14 @@ TEST_CASE("a scaler's calls in another order are refused, naming what is to be c
   check_contains(thrown_error([&] { scaler.unscale(scalar.optimizer); }), "call update() behind each step()");
 }
 
-TEST_CASE("more skipped steps in a row than are allowed end the training, and fewer do not") {
+TEST_CASE("more skipped steps in a row than are allowed end the run, which is not tried again, and fewer do not") {
   GradScalerConfig const config{.max_skipped_in_a_row = 2};
   CHECK(scales_of(Precision::bf16, config, {not_a_number, not_a_number, 1, not_a_number, not_a_number}).size() == 5);
   auto const text = thrown_error([&] {
     return scales_of(Precision::bf16, config, {not_a_number, not_a_number, not_a_number});
   });
-  check_contains(text, "backend: GradScaler::update: 3 steps in a row were skipped, since their gradients were not");
+  check_contains(text,
+                 "not_retryable: GradScaler::update: 3 steps in a row were skipped, since their gradients were not");
   check_contains(text, "(loss scale 1, bf16)");
 }
 

@@ -158,10 +158,11 @@ RAYTRAIN_TORCH_INLINE void GradScaler::update() {
     scale = reduced;
   }
   if (config_.max_skipped_in_a_row == 0 || skipped_in_a_row <= config_.max_skipped_in_a_row) return;
-  throw Error{Errc::backend, "GradScaler::update",
-              fmt::format("{} steps in a row were skipped, since their gradients were not finite (loss scale {}, {})",
-                          skipped_in_a_row, scale, to_string(precision_)),
-              "look for the operation that makes an infinity or a NaN, or take a lower learning rate"};
+  throw NotRetryable{
+      "GradScaler::update",
+      fmt::format("{} steps in a row were skipped, since their gradients were not finite (loss scale {}, {})",
+                  skipped_in_a_row, scale, to_string(precision_)),
+      "look for the operation that makes an infinity or a NaN, or take a lower learning rate"};
 }
 
 RAYTRAIN_TORCH_INLINE auto GradScaler::find(torch::optim::Optimizer const& optimizer) -> Stepped* {

@@ -21,7 +21,7 @@ struct GradScalerConfig {
   double growth_factor = 2;       ///< Of the scale, after `growth_interval` steps; 1 or more, finite.
   double backoff_factor = 0.5;    ///< Of the scale, after a step that is skipped; above 0, at most 1.
   int growth_interval = 2'000;    ///< Steps in a row that are not skipped, after which the scale grows; from 1.
-  int max_skipped_in_a_row = 50;  ///< One more of them is an error; 0: any number.
+  int max_skipped_in_a_row = 50;  ///< One more of them ends the run; 0: any number.
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const;
@@ -42,7 +42,8 @@ void add_scaler(Metrics& metrics, ScalerState const& state);
 
 }  // namespace detail
 
-/// Leaves out each step whose gradients are not finite, on all workers, and with `Precision::fp16` scales losses so
+/// Leaves out each step whose gradients are not finite, on all workers alike, since averaged gradients are the same on
+/// all of them (of a `LocalModel`, each worker by itself), and with `Precision::fp16` scales losses so
 /// that small gradients do not become 0:
 ///
 ///     scaler.scale(loss).backward();
@@ -50,9 +51,8 @@ void add_scaler(Metrics& metrics, ScalerState const& state);
 ///     scaler.update();
 ///
 /// With `fp32` and `bf16` the scale is 1 and stays so. With `fp16` it is as large as the gradients let it be: a step
-/// that is skipped reduces it, many others in a row let it grow. As all workers have the same averaged gradients, all
-/// skip the same steps and have the same scale. A scale that is a power of two changes no bit of what a training in
-/// float reaches.
+/// that is skipped reduces it, many others in a row let it grow. A scale that is a power of two changes no bit of what
+/// a training in float reaches.
 ///
 /// `save(model, optimizer, scaler)` stores it, and `TorchContext::restore` goes on with it. From then on reports gain
 /// the metrics "skipped_steps" (since the run's beginning) and "loss_scale", unless they have them.
@@ -86,8 +86,8 @@ class GradScaler {
   /// Behind the steps of all optimizers whose loss it was: counts, and sets the scale of the next loss. A step that one
   /// of them has skipped is a skipped one.
   ///
-  /// Errors: `invalid_call` where no optimizer was stepped since the last one; `backend` for more skipped steps in a
-  ///         row than `max_skipped_in_a_row`: such a training learns nothing any more.
+  /// Errors: `invalid_call` where no optimizer was stepped since the last one; `NotRetryable` for more skipped steps in
+  ///         a row than `max_skipped_in_a_row`: such a training learns nothing any more, and would come there again.
   void update();
 
   /// Factor of the next loss.
