@@ -3,6 +3,9 @@
 // batches of its own, of SAMPLES. Ways to exchange gradients take turns of BATCHES, a multiple of 4:
 //   ddp_hosts WIDTH LAYERS SAMPLES BATCHES TURNS INTERFACE
 // INTERFACE is that of the network between the hosts, for Gloo.
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -57,6 +60,27 @@ auto sides_of(raytrain::TorchContext& ctx, Shape const& shape, c10::intrusive_pt
   return sides;
 }
 
+/// The time of a backward in us, while all workers compute one: the median on each, of which the slowest one counts. No
+/// exchange beside a backward can hide more than that.
+auto backward_us(raytrain::TorchContext& ctx, Shape const& shape, std::int64_t samples) -> double {
+  constexpr std::size_t count = 12;
+  auto const batch = ddp::batches_of(ctx, samples).front();
+  auto network = make_mlp(shape);
+  std::array<double, count> times_us{};
+  for (auto& time_us : times_us) {
+    ctx.collective().barrier();
+    auto const loss = ddp::loss_of(network, batch);
+    auto const begin = std::chrono::steady_clock::now();
+    loss.backward();
+    time_us = std::chrono::duration<double, std::micro>{std::chrono::steady_clock::now() - begin}.count();
+    network->zero_grad();
+  }
+  std::ranges::sort(times_us);
+  std::array<double, 1> median{times_us[count / 2]};
+  ctx.collective().all_reduce(median, raytrain::ReduceOp::max);
+  return median[0];
+}
+
 }  // namespace
 
 auto main(int argc, char** argv) -> int try {
@@ -73,6 +97,7 @@ auto main(int argc, char** argv) -> int try {
       [&](raytrain::TorchContext& ctx) {
         auto const group = ddp::join_workers(ctx, argv[6]);
         auto mine = ddp::measure(ctx, sides_of(ctx, shape, group), turns);
+        mine.emplace_back("backward", backward_us(ctx, shape, turns.samples));
         group->barrier()->wait();  // nobody leaves while another one needs the connection
         if (ctx.world_rank() == raytrain::Rank{0}) figures = std::move(mine);
       },
