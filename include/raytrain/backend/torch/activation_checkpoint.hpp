@@ -77,13 +77,12 @@ auto from_vector(TensorVector tensors) -> T {
 /// that the function names it draws other numbers. Gradients have the bits that they have without this; but a sum of
 /// three or more, of which this gives two, may round otherwise.
 ///
-/// Threads: those of the function.
+/// Threads: any; the function may run again on the thread of the backward.
 /// Errors:  `invalid_call` for inputs or results that are undefined, and for an input that is changed in place; by the
 ///          backward for a tensor with a gradient from elsewhere, for results that depend on none, for another number
 ///          of them, and with create_graph. `c10::Error` by the backward when inputs or parameters have changed.
 /// Cost:    the function's forward once more; a comparison of the module's buffers, and a copy of those that it
-/// changes;
-///          the state of the generator, of 5 KB.
+///          changes; the state of the generator, of 5 KB.
 /// Source:  T. Chen, B. Xu, C. Zhang, C. Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016.
 template <TorchModule M, class F, class... T>
 requires detail::TensorArguments<T...> && std::invocable<F&, T const&...>

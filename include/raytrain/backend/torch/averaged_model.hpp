@@ -38,9 +38,9 @@ struct AveragedModelConfig {
 ///     auto const in_place = averaged.put_in_place();   // until the end of this block
 ///     evaluate(model);
 ///
-/// Each rank averages for itself, what all ranks have alike. `save(model, optimizer, averaged)` stores it as
-/// averaged_model.safetensors, which Python reads as a state of the model, by strict=False where it has buffers that
-/// are not averaged.
+/// Each rank averages for itself, what all ranks have alike; of a `LocalModel`, its own. `save(model, optimizer,
+/// averaged)` stores it as averaged_model.safetensors, which Python reads as a state of the model, by strict=False
+/// where it has buffers that are not averaged.
 ///
 /// Source: PyTorch's AveragedModel; B. Polyak and A. Juditsky, "Acceleration of Stochastic Approximation by
 ///         Averaging", 1992; P. Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization",
@@ -99,7 +99,7 @@ class AveragedModel {
   /// Goes on from what `add_to` has written. Returns which decay it had there, where that is another one.
   ///
   /// Errors: those of `Checkpoint::read`; `backend` when it is of another model, with the names and shapes that differ;
-  ///         `corrupt_checkpoint` for a file of something else.
+  ///         `corrupt_checkpoint` for a file of something else; `invalid_call` while the average is in place.
   auto load_from(Checkpoint const& checkpoint, std::string const& file = file_name) -> std::string;
 
  private:

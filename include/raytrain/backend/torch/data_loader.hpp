@@ -68,7 +68,9 @@ class DataLoader : public TorchShard {
   ///
   /// Each thread asks a copy of the dataset, as LibTorch's own loader does. Random numbers in it, gradients and threads
   /// of its operations, exceptions and the loop's end are as of `TorchBatchRange::map`.
+  /// Tensors stay where the dataset makes them, mostly on the CPU.
   /// Errors: as `DatasetShard::batches`; `invalid_config` for `PrefetchOptions` out of range.
+  /// Cost:   a copy of the dataset for each thread.
   [[nodiscard]] auto batches(BatchOptions const& options, PrefetchOptions const& prefetch = {}) -> Batches {
     prefetch.validate();
     return {TorchShard::batches(options), detail::ExampleReader<D>{dataset_}, prefetch};

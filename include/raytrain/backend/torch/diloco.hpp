@@ -71,7 +71,8 @@ class DiLoCo {
   ///
   /// Errors: `rank_mismatch` on all ranks when they are not in the same round of the same model, or one calls something
   ///         else.
-  /// Cost:   one all_reduce of the parameters, and one of the buffers, in a round's last step.
+  /// Cost:   in a round's last step an all_gather, by which rounds are compared, an all_reduce of the parameters and
+  ///         one of the buffers for each of their types, and a broadcast of buffers of whole numbers.
   auto step() -> bool;
 
   /// Outer steps, those before a resume included.
@@ -89,7 +90,8 @@ class DiLoCo {
   /// Writes diloco.safetensors, or a file of another name: the global parameters, their momentum, and how far it is.
   void add_to(CheckpointDraft& draft, std::string const& file = file_name) const;
 
-  /// Goes on from what `add_to` has written. Returns what is another setting here, and whether a round begins anew.
+  /// Goes on from what `add_to` has written. Returns what is another setting here, and whether a round begins anew. In
+  /// a round of fewer steps than were done, the next `step` is its last.
   ///
   /// Errors: those of `Checkpoint::read`; `backend` when it is of another model, with the names and shapes that differ;
   ///         `corrupt_checkpoint` for a file of something else.

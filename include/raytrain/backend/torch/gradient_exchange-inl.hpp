@@ -15,6 +15,7 @@
 #include <torch/torch.h>
 
 #include <raytrain/backend/torch/detail/collective_memory.hpp>
+#include <raytrain/backend/torch/detail/exchange_in_float.hpp>
 #include <raytrain/backend/torch/detail/gradient_element.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>
 #include <raytrain/collective/adasum.hpp>

@@ -32,9 +32,9 @@ struct GradientBucket {
 
   std::size_t index = 0;  ///< Of the model's `count`, from 0: of the same parameters in each backward.
   std::size_t count = 0;
-  /// This worker's gradients, in the parameters' type: float, double, Half or BFloat16, on the model's device, whose
-  /// arrays the collective of `exchange` takes.
-  /// A parameter without one has zeros, as the gaps between parameters have.
+  /// This worker's gradients: {n}, contiguous, in the parameters' type (float, double, Half or BFloat16), on the
+  /// model's device, whose arrays the collective of `exchange` takes. n counts the gaps between parameters, too. A
+  /// parameter without a gradient has zeros, and so have the gaps.
   at::Tensor values;
   std::vector<Part> parts;
 };
@@ -61,8 +61,8 @@ class GradientExchange {
   virtual ~GradientExchange() = default;
 
   /// Replaces `bucket.values`, in their place, by what every worker is to have: the average of all workers' values,
-  /// unless `averages()` is false. In it the gradients of accumulated batches are one. Bits that differ between workers
-  /// let their parameters drift apart, of which there is a warning.
+  /// unless `averages()` is false. With `accumulate` it is called once for each window, with this worker's sum. Bits
+  /// that differ between workers let their parameters drift apart, of which there is a warning.
   ///
   /// Every worker makes the same calls of `collective`, which knows the number of workers. It is called for each bucket
   /// of a backward that averages, without `ModelOptions::overlap` in their order; in a world of one, too.
@@ -134,28 +134,6 @@ enum class Compression : std::uint8_t {
 [[nodiscard]] auto adaptive_sum() -> std::shared_ptr<GradientExchange>;
 
 }  // namespace raytrain
-
-namespace raytrain::detail {
-
-/// Calls `exchange` with a bucket of the same gradients in float, for one of 16 bits, to which the results are rounded.
-template <class F>
-void exchange_in_float(GradientBucket const& bucket, F const& exchange) {
-  torch::NoGradGuard const no_grad;
-  auto wide = bucket;
-  wide.values = bucket.values.to(at::kFloat);
-  auto const* const begin = static_cast<std::byte const*>(bucket.values.data_ptr());
-  for (auto& part : wide.parts) {
-    auto const& gradient = std::as_const(part.gradient);
-    auto const offset_bytes = static_cast<std::byte const*>(gradient.data_ptr()) - begin;
-    // Of no elements there is no address.
-    auto const offset = gradient.numel() == 0 ? 0 : offset_bytes / static_cast<std::ptrdiff_t>(gradient.element_size());
-    part.gradient = wide.values.as_strided(gradient.sizes(), gradient.strides(), offset);
-  }
-  exchange(std::as_const(wide));
-  bucket.values.copy_(wide.values);
-}
-
-}  // namespace raytrain::detail
 
 #ifndef RAYTRAIN_COMPILED_TORCH
 #include <raytrain/backend/torch/gradient_exchange-inl.hpp>

@@ -52,8 +52,8 @@ class LrSchedule {
   /// Goes on from what `add_to` has written, and sets the rates. Returns which settings it had there, where they are
   /// others.
   ///
-  /// Errors: those of `Checkpoint::read`; `backend` for a schedule of another kind, or of another number of parameter
-  ///         groups; `invalid_data` for a file of something else.
+  /// Errors: those of `Checkpoint::read` and of `set_rates`; `backend` for a schedule of another kind, or of another
+  ///         number of parameter groups; `invalid_data` for a file of something else.
   auto load_from(Checkpoint const& checkpoint, std::string const& file = file_name) -> std::string;
 
  protected:
@@ -123,6 +123,7 @@ class RuleSchedule final : public LrSchedule {
   Rule rule_;
 };
 
+// The formula and the settings of each are with its rule.
 using StepDecay = RuleSchedule<StepRule>;
 using MultiStepDecay = RuleSchedule<MultiStepRule>;
 using ExponentialDecay = RuleSchedule<ExponentialRule>;

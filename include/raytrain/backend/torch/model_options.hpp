@@ -10,7 +10,7 @@
 
 namespace raytrain {
 
-/// When a model's gradients are exchanged: the same bits with each of them.
+/// When a model's gradients are exchanged.
 enum class Overlap : std::uint8_t {
   off,       ///< When the backward has ended.
   on,        ///< In buckets, by a thread of raytrain's, while the backward computes the gradients of other buckets.
@@ -23,8 +23,8 @@ enum class Overlap : std::uint8_t {
 /// Errors: `invalid_config` for another word than these, with the word.
 [[nodiscard]] auto overlap_named(std::string_view name) -> Overlap;
 
-/// How a model that `TorchContext::prepare_model` prepares is trained. The same on every rank. That each worker keeps
-/// its gradients is no choice here: its model would be another one, for which there is `prepare_local_model`.
+/// How a model that `TorchContext::prepare_model` prepares is trained. The same on every rank. To train without
+/// averaging gradients, use `TorchContext::prepare_local_model`.
 struct ModelOptions {
   /// Averages the gradients; null: `Collective::all_reduce` does, by one operation for each of their
   /// types. Made by each worker for each model, as of `compressed(Compression::bf16)`.

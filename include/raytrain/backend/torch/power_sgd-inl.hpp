@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/exchange_in_float.hpp>
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_element.hpp>
 #include <raytrain/backend/torch/gradient_exchange.hpp>

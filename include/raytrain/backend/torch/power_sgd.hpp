@@ -16,9 +16,9 @@
 namespace raytrain {
 
 struct PowerSGDConfig {
-  int rank = 2;           ///< Columns of the two matrices that travel for each gradient; at least 1.
-  int exact_steps = 100;  ///< First steps, in which gradients change most and travel as they are; from 0.
-  std::uint64_t seed = 0;
+  int rank = 2;            ///< Columns of the two matrices that travel for each gradient; at least 1.
+  int exact_steps = 100;   ///< First steps, in which gradients change most and travel as they are; from 0.
+  std::uint64_t seed = 0;  ///< Of the numbers with which `factors` begin; the same on every worker.
 
   /// Errors: `invalid_config`, naming the field, its value and what to write instead.
   void validate() const;
@@ -27,9 +27,10 @@ struct PowerSGDConfig {
 /// What `PowerSGD` keeps from one step to the next: this worker's own, as a part of a `TrainingState`.
 struct PowerSGDState {
   std::int64_t steps = 0;
-  // By the names of parameters.
-  std::map<std::string, std::vector<float>> factors;  ///< The same on every worker.
-  std::map<std::string, std::vector<float>> errors;   ///< What the worker's gradients had, and the average had not.
+  // By the names of parameters, whose gradients are matrices of {rows, columns}.
+  std::map<std::string, std::vector<float>> factors;  ///< {columns, rank}; the same on every worker.
+  /// {rows, columns}: what the worker's gradients had, and the average had not.
+  std::map<std::string, std::vector<float>> errors;
 
   template <class A>
   void serialize(A& archive) {

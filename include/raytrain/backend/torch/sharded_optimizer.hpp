@@ -60,6 +60,7 @@ class ShardedOptimizer : public torch::optim::Optimizer {
 
   explicit ShardedOptimizer(Setup setup);
 
+  /// With `closure`, returns its loss, which is this worker's own.
   auto step(LossClosure closure = nullptr) -> at::Tensor override;
 
   /// Refused, since no worker has all of the state: `save(model, optimizer)` gathers it.
@@ -68,6 +69,8 @@ class ShardedOptimizer : public torch::optim::Optimizer {
   void save(torch::serialize::OutputArchive& archive) const override;
 
   /// Takes this worker's part of the state of a whole optimizer.
+  ///
+  /// Errors: as `set_state`; `c10::Error` for an archive of something else.
   void load(torch::serialize::InputArchive& archive) override;
 
   /// The optimizer of this worker's elements, for who wants to look at its state.

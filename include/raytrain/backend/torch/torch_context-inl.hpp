@@ -234,7 +234,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::followed_rates() const -> std::vector<d
   return all;
 }
 
-RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -> bool {
+RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool ends_data) -> bool {
   constexpr auto attempted = "accumulating gradients";
   if (batches < 1) {
     throw Error{Errc::invalid_call, attempted, fmt::format("accumulate() was called with {} batches", batches),
@@ -262,7 +262,7 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::accumulate(int batches, bool is_last) -
     models_.check_none_is_shared(attempted);
   }
   auto const ends_window = !std::exchange(worker_step_->ends_window, {}).empty();
-  return window.add(batches, worker_step_->samples_of_batch, is_last || ends_window);
+  return window.add(batches, worker_step_->samples_of_batch, ends_data || ends_window);
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::join(bool has_batch) -> bool {

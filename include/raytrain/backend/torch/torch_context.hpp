@@ -91,10 +91,10 @@ class TorchContext : public TrainContext {
   ///
   /// Errors: `backend` for gradients of another type than float, double, Half and BFloat16, or elsewhere; as
   ///         `ModelOptions::validate`, and `invalid_config` for an exchange with virtual shards; `invalid_call` for one
-  ///         that another model uses, for a holder without a model, and for a `SyncBatchNorm` or gradients of 16 bits
-  ///         with virtual shards; `rank_mismatch` on all ranks for options, or models, that differ between them: in
-  ///         names, their order, shapes, types, or which parameters want a gradient; `backend` for a tensor that is
-  ///         sparse.
+  ///         that another model uses, for a holder without a model, for a parameter in common with another model where
+  ///         one of them overlaps, and for a `SyncBatchNorm` or gradients of 16 bits with virtual shards;
+  ///         `rank_mismatch` on all ranks for options, or models, that differ between them: in names, their order,
+  ///         shapes, types, or which parameters want a gradient; `backend` for a tensor that is sparse.
   template <TorchModuleFactory F>
   [[nodiscard]] auto prepare_model(F make, ModelOptions const& options = {}) {
     options.validate(virtual_shards());
@@ -215,7 +215,7 @@ class TorchContext : public TrainContext {
   /// sum is divided. Batches of data of the program's own count alike. A model's backwards of one batch add up, and a
   /// batch without one counts as zero.
   ///
-  /// The last batch of an epoch of a split dataset ends the window, however short. For other data `is_last` says so;
+  /// The last batch of an epoch of a split dataset ends the window, however short. For other data `ends_data` says so;
   /// otherwise the window goes on in the next epoch, and there is a warning when the training function returns within
   /// one. `hand_over`, and `report` with a checkpoint, belong behind the last batch of a window.
   ///
@@ -223,11 +223,11 @@ class TorchContext : public TrainContext {
   /// 1, and the last batch of a step of all shards is the one for which it is true.
   ///
   /// Errors: `invalid_call` for less than 1, for another number within a window, with virtual shards for more than 1,
-  ///         and when a model had no backward in the last batch of the window before, which left its gradients
-  ///         without an average; `rank_mismatch` by the backward when ranks end a window after different numbers of
-  ///         batches, without `join`;
-  ///         `invalid_call` by the backward when parameters have changed within a window.
-  [[nodiscard]] auto accumulate(int batches, bool is_last = false) -> bool;
+  ///         where two models have a parameter in common, and when a model had no backward in the last batch of the
+  ///         window before, which left its gradients without an average; `rank_mismatch` by the backward when ranks end
+  ///         a window after different numbers of batches, without `join`; `invalid_call` by the backward when
+  ///         parameters have changed within a window.
+  [[nodiscard]] auto accumulate(int batches, bool ends_data = false) -> bool;
 
   /// For workers with different numbers of batches of the program's own data: before each step, or each window of
   /// `accumulate`, each one says whether it has a batch. False on all of them when none has one.
@@ -241,7 +241,8 @@ class TorchContext : public TrainContext {
   /// Until the next call averaged gradients are the mean over the workers that have a batch, and buffers become the
   /// lowest such rank's. A `GradientExchange` gets gradients times world size / workers with a batch.
   ///
-  /// Errors: `invalid_call` with virtual shards, and within a window; `rank_mismatch` when a rank leaves it out.
+  /// Errors: `invalid_call` with virtual shards, within a window, and where two models have a parameter in common;
+  ///         `rank_mismatch` when a rank leaves it out.
   /// Cost:   an all_gather of one byte each; nothing in a world of one.
   /// Source: PyTorch's `Join`, with `divide_by_initial_world_size=False`.
   [[nodiscard]] auto join(bool has_batch) -> bool;

@@ -53,8 +53,8 @@ void check_options(TorchPredictorOptions const& options);
 ///     auto const logits = predictor.predict(images);
 ///
 /// Threads: every function from any thread, at the same time, where the model's `forward` writes to nothing that is the
-///          model's, as those of LibTorch do not in eval mode. Each thread has as many as `torch::set_num_threads`
-///          says.
+///          model's, as those of LibTorch do not in eval mode. The operations of each calling thread use as many
+///          threads as `torch::set_num_threads` says.
 template <TorchModule M>
 class TorchPredictor {
  public:
@@ -77,6 +77,8 @@ class TorchPredictor {
   }
 
   /// A model that Python or `save_safetensors` has stored.
+  ///
+  /// Errors: as `load_model` of a file, and `invalid_config`.
   explicit TorchPredictor(std::filesystem::path const& model,
                           TorchPredictorOptions options = {}) requires TorchModuleOf<M>
       : TorchPredictor{Held{}, load_model<M>(model), std::move(options)} {}
@@ -87,8 +89,8 @@ class TorchPredictor {
   explicit TorchPredictor(M model, TorchPredictorOptions options = {})
       : TorchPredictor{Held{}, raytrain::hold_module([&] { return std::move(model); }), std::move(options)} {}
 
-  /// Predicts each row of {n, ...}, in their order, n from 1 on: {n, ...}, of the type and the shape of a row that the
-  /// model gives, on the device of the rows, which may be another one than the model's.
+  /// Predicts each row of {n, ...}, which no preprocessor changes, in their order, n from 1 on: {n, ...}, of the type
+  /// and the shape of a row that the model gives, on the device of the rows, which may be another one than the model's.
   ///
   /// Errors: `invalid_data` without rows; `backend` for rows that the model does not take, and for a model that gives
   ///         another number of rows than it gets.

@@ -70,7 +70,7 @@ class TorchBatch {
   [[nodiscard]] auto size() const noexcept -> std::int64_t { return static_cast<std::int64_t>(rows_.size()); }
 
   /// A column's rows in a new tensor of the column's own type, on the worker's device: {size, 28, 28} bytes for images
-  /// of 28 x 28 pixels.
+  /// of 28 x 28 pixels. Of texts their numbers in the column's dictionary: int32, -1 where a text is missing.
   ///
   /// Errors: `not_found` when there is no such column, listing those that there are; `invalid_data` for unsigned types
   ///         above a byte.

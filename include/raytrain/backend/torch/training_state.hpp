@@ -65,14 +65,16 @@ concept TrainingPart = TorchModule<T> || TorchCompanion<T> || std::derived_from<
 ///
 /// Each part has a name, by which a checkpoint knows it: one that is given, as a second model's must be,
 /// `TrainingState{{"maker", maker}, {"judge", judge}, {"maker_adam", maker_adam}, {"judge_adam", judge_adam}}`, or
-/// "model", "optimizer", "scheduler", "schedule", "early_stopping", "averaged_model", "generator". Models lie in
-/// NAME.safetensors. A shard has its dataset's name, and a data loader the one that it was made with.
+/// "model", "optimizer", "scheduler", "schedule", "grad_scaler", "early_stopping", "averaged_model", "diloco",
+/// "generator". Models lie in NAME.safetensors. A shard has its dataset's name, and a data loader the one that it was
+/// made with.
 ///
-/// Generators and values, as `progress`, are each worker's own, and so is a `LocalModel` with its optimizers, and with
-/// it all else that has a file of its own but a `DiLoCo`; without one, all else is the same on every worker. So are
-/// other models with their optimizers, and a class of the program's whose `add_to` takes no name of a file. With
-/// another number of workers a value goes on where all workers had the same one, and otherwise begins as it was made, a
-/// `BlocksPosition` at its epoch, of which a warning tells; generators begin with other numbers than before.
+/// Each worker has its own: generators; values, as `progress`; a `LocalModel`, its optimizers, and beside it schedules,
+/// scalers, averages, and other classes whose `add_to` takes a file's name. The same on every worker: everything else,
+/// also a `DiLoCo`, and other models with their optimizers.
+///
+/// With another number of workers a value goes on where all workers had the same one. Otherwise it begins as it was
+/// made, a `BlocksPosition` at its epoch, and a warning says so. Generators get new seeds.
 ///
 /// Refers to the parts, which must live as long.
 ///
