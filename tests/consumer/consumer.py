@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a user's programs against an installed raytrain, or with it as a subproject, and runs them.
 
-  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER library|torch_library|headers|torch_headers|xgboost|lightgbm|images|parquet|mpi|no_mpi C++...
+  consumer.py pkg_config|meson_dependency|meson_subproject|cmake BUILD_FOLDER library|torch_library|headers|torch_headers|definitions|torch_definitions|xgboost|lightgbm|images|parquet|mpi|no_mpi C++...
 
 The folder of the kind is what a user writes; the programs are the same for all. MPIRUN starts those with MPI.
 """
@@ -16,9 +16,16 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PROGRAMS = {'library': ['compiled_program'], 'torch_library': ['compiled_program', 'compiled_torch_program'],
             'headers': ['core_program'], 'torch_headers': ['torch_program'],
+            'definitions': ['defined_program'], 'torch_definitions': ['defined_program', 'defined_torch_program'],
             'xgboost': ['xgboost_program'], 'lightgbm': ['lightgbm_program'], 'images': ['images_program'],
             'parquet': ['parquet_program'], 'mpi': ['mpi_program']}
 SKIPPED = 77
+
+
+# Of programs whose own file has declarations alone, and another one the definitions: that file, and the options of both.
+DEFINITIONS = {'defined_program': ('#include <raytrain/impl/src.hpp>\n', '-DRAYTRAIN_COMPILED'),
+               'defined_torch_program': ('#include <raytrain/impl/src.hpp>\n#include <raytrain/impl/torch.hpp>\n',
+                                         '-DRAYTRAIN_COMPILED -DRAYTRAIN_COMPILED_TORCH')}
 
 
 class Failed(Exception):
@@ -52,12 +59,18 @@ def package_path(prefix):
 def build_pkg_config(work, prefix, programs, compiler):
     environment = package_path(prefix)
     for program in programs:
-        package = {'compiled_program': 'raytrain-compiled', 'compiled_torch_program': 'raytrain-torch-compiled', 'torch_program': 'raytrain-torch', 'xgboost_program': 'raytrain-xgboost',
+        package = {'compiled_program': 'raytrain-compiled', 'compiled_torch_program': 'raytrain-torch-compiled', 'torch_program': 'raytrain-torch',
+                   'defined_torch_program': 'raytrain-torch', 'xgboost_program': 'raytrain-xgboost',
                    'lightgbm_program': 'raytrain-lightgbm', 'images_program': 'raytrain-images', 'parquet_program': 'raytrain-parquet',
                    'mpi_program': 'raytrain-mpi'}.get(program, 'raytrain')
         flags = run('pkg-config', '--cflags', '--libs', package, folder=work, **environment)
+        files, options = f'{program}.cpp', ''
+        if program in DEFINITIONS:
+            text, options = DEFINITIONS[program]
+            (work / f'definitions_of_{program}.cpp').write_text(text)
+            files += f' definitions_of_{program}.cpp'
         # As in the README: the shell splits what pkg-config prints.
-        run('bash', '-c', f'"$@" -std=c++20 -o {program} {program}.cpp {flags.strip()}', '-', *compiler, folder=work)
+        run('bash', '-c', f'"$@" -std=c++20 {options} -o {program} {files} {flags.strip()}', '-', *compiler, folder=work)
     return work
 
 
@@ -87,7 +100,8 @@ def main(kind, build, what, *compiler):
     else:
         shutil.copytree(HERE / kind, work)
     for program in programs:
-        source = {'compiled_program': 'core_program'}.get(program, program.removeprefix('compiled_'))
+        source = program.removeprefix('compiled_').removeprefix('defined_')
+        source = 'core_program' if source == 'program' else source
         shutil.copy(HERE / f'{source}.cpp', work / f'{program}.cpp')
     if kind == 'meson_subproject':
         (work / 'subprojects').mkdir()

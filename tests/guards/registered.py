@@ -20,6 +20,7 @@ def check(root):
         if not any(named):
             yield f'{path}: no meson.build compiles it'
     yield from definitions(root)
+    yield from all_definitions(root)
 
 
 def definitions(root):
@@ -38,13 +39,24 @@ def definitions(root):
             yield f'{path}: {library.relative_to(root)} does not include it'
 
 
+def all_definitions(root):
+    """For programs that compile them in one file."""
+    source = root / 'include/raytrain/impl/src.hpp'
+    text = source.read_text() if source.exists() else ''
+    for path in guard.files(root, 'include', endings=['.hpp']):
+        if path.parent.name == 'impl' and path.name not in ('src.hpp', 'torch.hpp') and f'#include <{path.relative_to("include")}>' not in text:
+            yield f'{path}: include/raytrain/impl/src.hpp does not include it'
+
+
 BOTH = '#include <raytrain/core/a-inl.hpp>\n#include <raytrain/core/a_more-inl.hpp>\n'
 GOOD = {'include/raytrain/core/a-inl.hpp': '', 'include/raytrain/core/a_more-inl.hpp': '',
-        'include/raytrain/core/a.hpp': f'#ifndef RAYTRAIN_COMPILED\n{BOTH}#endif\n', 'include/raytrain/impl/core.hpp': BOTH, 'tests/core/meson.build': "files('a_test.cpp')\n", 'tests/core/a_test.cpp': ''}
+        'include/raytrain/core/a.hpp': f'#ifndef RAYTRAIN_COMPILED\n{BOTH}#endif\n', 'include/raytrain/impl/core.hpp': BOTH,
+        'include/raytrain/impl/src.hpp': '#include <raytrain/impl/core.hpp>\n', 'tests/core/meson.build': "files('a_test.cpp')\n", 'tests/core/a_test.cpp': ''}
 DEFECTS = {'a test that nobody compiles': {'tests/core/b_test.cpp': ''},
            'definitions that are in no program': {'include/raytrain/core/a.hpp': ''},
            'some definitions that are in no program': {'include/raytrain/core/a.hpp': GOOD['include/raytrain/core/a.hpp'].replace('a_more', 'b')},
-           'definitions that are not in the library': {'include/raytrain/impl/core.hpp': ''}}
+           'definitions that are not in the library': {'include/raytrain/impl/core.hpp': ''},
+           'a folder whose definitions are not among all': {'include/raytrain/impl/src.hpp': ''}}
 
 if __name__ == '__main__':
     sys.exit(guard.main(check, GOOD, DEFECTS))
