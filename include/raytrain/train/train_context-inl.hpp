@@ -271,6 +271,29 @@ RAYTRAIN_INLINE void TrainContext::fill(CheckpointDraft& draft) {
   }
 }
 
+RAYTRAIN_INLINE void TrainContext::send(Reported reported) {
+  submit(to_report(std::move(reported)));
+  throw_if_stopping();
+}
+
+RAYTRAIN_INLINE void TrainContext::send(Reported reported, CheckpointDraft draft) {
+  SignsOfLife::During const saves{SignsOfLife::Activity::saves};
+  submit_with_checkpoint(to_report(std::move(reported)), std::move(draft));
+  throw_if_stopping();
+}
+
+RAYTRAIN_INLINE auto TrainContext::to_report(Reported reported) -> Report {
+  if (!reported.has_checked_names || !identity_checked_) {
+    std::vector<std::string> names;
+    for (auto const& entry : reported.metrics) names.push_back(entry.name);
+    if (!reported.has_checked_names) detail::check_field_names(names);
+    if (!identity_checked_) check_identity(names);
+  }
+  Report report;
+  report.metrics = std::move(reported.metrics);
+  return report;
+}
+
 RAYTRAIN_INLINE void TrainContext::submit_with_checkpoint(Report report, CheckpointDraft draft) {
   using Fate = CheckpointSchedule::Fate;
   if (taken_data_->is_within_step()) {

@@ -100,8 +100,7 @@ class TrainContext {
   /// requested, after the report was sent.
   template <class R>
   void report(R const& metrics) {
-    submit(to_report(metrics));
-    throw_if_stopping();
+    send(reported(metrics));
   }
 
   /// Sends metrics and this rank's part of a checkpoint, which is written if it is due by `CheckpointConfig::every`. A
@@ -116,9 +115,7 @@ class TrainContext {
   ///         the attempt by `rank_mismatch`.
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
-    SignsOfLife::During const saves{SignsOfLife::Activity::saves};
-    submit_with_checkpoint(to_report(metrics), std::move(draft));
-    throw_if_stopping();
+    send(reported(metrics), std::move(draft));
   }
 
   /// Makes a checkpoint without a report and ends the training function, when the run is stopped or another number of
@@ -343,6 +340,32 @@ class TrainContext {
     return run().collective_timeout;
   }
 
+  /// What `report` was given.
+  struct Reported {
+    Metrics metrics;
+    bool has_checked_names = false;  ///< As of a struct, whose fields are checked once for all.
+  };
+
+  /// Errors: `invalid_call` from another thread or after the end; `invalid_report` for fields of a struct that have one
+  ///         name, or an automatic metric's.
+  template <class R>
+  [[nodiscard]] auto reported(R const& metrics) const -> Reported {
+    check_thread("report");
+    if constexpr (std::same_as<R, Metrics>) {
+      return {metrics, false};
+    } else {
+      static_assert(Reportable<R>,
+                    "raytrain: report() takes a struct with `template <class A> void serialize(A& a)` that names its "
+                    "fields: a(CEREAL_NVP(loss))");
+      check_report_fields<R>();
+      return {to_metrics(metrics), true};
+    }
+  }
+
+  /// As `report`.
+  void send(Reported reported);
+  void send(Reported reported, CheckpointDraft draft);
+
   /// Workers of this process.
   [[nodiscard]] auto process_workers() const noexcept -> WorldSize { return placement().process_workers; }
 
@@ -373,26 +396,8 @@ class TrainContext {
   // Rank 0 speaks for all.
   [[nodiscard]] auto batch_size_before(std::string_view dataset) const -> std::optional<std::uint64_t>;
 
-  template <class R>
-  auto to_report(R const& metrics) -> Report {
-    Report report;
-    check_thread("report");
-    if constexpr (std::same_as<R, Metrics>) {
-      std::vector<std::string> names;
-      for (auto const& entry : metrics) names.push_back(entry.name);
-      detail::check_field_names(names);
-      if (!identity_checked_) check_identity(names);
-      report.metrics = metrics;
-    } else {
-      static_assert(Reportable<R>,
-                    "raytrain: report() takes a struct with `template <class A> void serialize(A& a)` that names its "
-                    "fields: a(CEREAL_NVP(loss))");
-      check_report_fields<R>();
-      if (!identity_checked_) check_identity(field_names<R>());
-      report.metrics = to_metrics(metrics);
-    }
-    return report;
-  }
+  /// Errors: as `report`.
+  [[nodiscard]] auto to_report(Reported reported) -> Report;
 
   // Limits how many checkpoints would be lost with the controller's process, and how many it handles before a failure
   // or a stop. The wait is limited, since a checkpoint that not all ranks report is never committed.

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <typeinfo>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <raytrain/backend/torch/detail/parameter_names.hpp>
@@ -38,11 +39,23 @@
 
 namespace raytrain::detail {
 
-RAYTRAIN_TORCH_INLINE auto SchedulerSteps::of(torch::optim::LRScheduler& scheduler) -> unsigned& {
-  return scheduler.*(&SchedulerSteps::step_count_);
-}
+/// How often a scheduler was stepped, which is all its state: the rates are the optimizer's. LibTorch's schedulers have
+/// neither `save` nor `load`.
+struct SchedulerSteps : torch::optim::LRScheduler {
+  [[nodiscard]] static auto of(torch::optim::LRScheduler& scheduler) -> unsigned& {
+    return scheduler.*(&SchedulerSteps::step_count_);
+  }
+};
 
-RAYTRAIN_TORCH_INLINE auto TensorFormat::shape() const -> std::string { return shape_text(sizes, type); }
+/// Name, shape and type of all that a checkpoint of the module holds.
+struct TensorFormat {
+  std::string name;
+  std::vector<std::int64_t> sizes;
+  at::ScalarType type{};
+  friend auto operator==(TensorFormat const&, TensorFormat const&) -> bool = default;
+
+  [[nodiscard]] auto shape() const -> std::string { return shape_text(sizes, type); }
+};
 
 RAYTRAIN_TORCH_INLINE auto formats_of(torch::nn::Module const& module) -> std::vector<TensorFormat> {
   std::vector<TensorFormat> formats;
@@ -120,6 +133,7 @@ RAYTRAIN_TORCH_INLINE void find_tensors(c10::ivalue::Object const& object, std::
   }
 }
 
+/// Errors: `backend` where the archive has different tensors for one that the module has by two names.
 RAYTRAIN_TORCH_INLINE void check_shared(torch::serialize::InputArchive& archive, torch::nn::Module const& module,
                                         std::string_view attempted) {
   std::map<std::string, at::Tensor> stored;
@@ -257,6 +271,102 @@ RAYTRAIN_TORCH_INLINE void load_optimizer(BytesView file, torch::optim::Optimize
     refuse(error.happened());
   } catch (torch::jit::ObjectAttributeError const& error) {
     refuse(error.what());
+  }
+}
+
+/// The one of that kind; null for another one.
+template <class T>
+[[nodiscard]] auto owner_as(StateOwner const& owner) -> T* {
+  auto* const* const found = std::get_if<T*>(&owner);
+  return found == nullptr ? nullptr : *found;
+}
+
+RAYTRAIN_TORCH_INLINE auto owner_to_bytes(StateOwner const& owner) -> Bytes {
+  torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
+  if (auto* const scheduler = owner_as<torch::optim::LRScheduler>(owner)) {
+    archive.write("step_count", c10::IValue{static_cast<std::int64_t>(SchedulerSteps::of(*scheduler))});
+  } else if (auto const* const optimizer = owner_as<torch::optim::Optimizer>(owner)) {
+    optimizer->save(archive);
+  } else {
+    std::get<torch::nn::Module*>(owner)->save(archive);
+  }
+  // Counted first: growing would hold them twice, and takes longer.
+  std::size_t size_bytes = 0;
+  archive.save_to([&](void const*, std::size_t size) {
+    size_bytes += size;
+    return size;
+  });
+  Bytes bytes;
+  bytes.reserve(size_bytes);
+  archive.save_to([&](void const* data, std::size_t size) {
+    auto const* const first = static_cast<std::byte const*>(data);
+    bytes.insert(bytes.end(), first, first + size);
+    return size;
+  });
+  return bytes;
+}
+
+RAYTRAIN_TORCH_INLINE void owner_from_bytes(BytesView bytes, StateOwner const& owner, std::string_view attempted) {
+  auto const* const begin = reinterpret_cast<char const*>(bytes.data());
+  auto* const module = owner_as<torch::nn::Module>(owner);
+  auto const load = [&] {
+    torch::serialize::InputArchive archive;
+    if (auto* const optimizer = owner_as<torch::optim::Optimizer>(owner)) {
+      archive.load_from(begin, bytes.size(), device_of(*optimizer));
+      optimizer->load(archive);
+      load_learning_rates(archive, *optimizer);
+      return;
+    }
+    archive.load_from(begin, bytes.size());
+    if (auto* const scheduler = owner_as<torch::optim::LRScheduler>(owner)) {
+      c10::IValue steps;
+      archive.read("step_count", steps);
+      SchedulerSteps::of(*scheduler) = static_cast<unsigned>(steps.toInt());
+    } else {
+      check_shared(archive, *module, attempted);
+      module->load(archive);
+    }
+  };
+  if (module == nullptr) return torch_call(attempted, load, state_remedy);
+  auto const expected = formats_of(*module);
+  torch_call(attempted, load, state_remedy);
+  auto const found = formats_of(*module);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i] == found[i]) continue;
+    throw Error{
+        Errc::backend, std::string{attempted},
+        fmt::format("'{}' is {} there and {} in this model", expected[i].name, found[i].shape(), expected[i].shape()),
+        state_remedy};
+  }
+}
+
+RAYTRAIN_TORCH_INLINE void add_state(CheckpointDraft& draft, std::function<StateOwner()> const& find,
+                                     std::string const& name, ParameterNames const& parameters) {
+  constexpr auto attempted = "storing a state";
+  auto const owner = torch_call(attempted, find);
+  auto const* const module = owner_as<torch::nn::Module>(owner);
+  auto const* const optimizer = owner_as<torch::optim::Optimizer>(owner);
+  auto const is_added = module != nullptr ? add_model(draft, *module, name)
+                                          : optimizer != nullptr && add_optimizer(draft, *optimizer, name, parameters);
+  if (!is_added) draft.add(archive_name(name), torch_call(attempted, [&] { return owner_to_bytes(owner); }));
+}
+
+RAYTRAIN_TORCH_INLINE void load_state(Checkpoint const& checkpoint, std::function<StateOwner()> const& find,
+                                      std::string const& name, ParameterNames const& parameters) {
+  auto const attempted = [&](std::string const& file) { return "loading " + checkpoint.location() + "/" + file; };
+  auto const archive = archive_name(name);
+  auto const tensors = tensors_name(name);
+  auto const owner = torch_call(attempted(tensors), find);
+  auto const is_scheduler = owner_as<torch::optim::LRScheduler>(owner) != nullptr;
+  if (is_scheduler || (checkpoint.contains(archive) && !checkpoint.contains(tensors))) {
+    auto const file = checkpoint.view(archive);
+    return owner_from_bytes(file.view(), owner, attempted(archive));
+  }
+  auto const file = checkpoint.view(tensors);
+  if (auto* const module = owner_as<torch::nn::Module>(owner)) {
+    load_model(file.view(), *module, attempted(tensors));
+  } else {
+    load_optimizer(file.view(), *std::get<torch::optim::Optimizer*>(owner), attempted(tensors), parameters);
   }
 }
 

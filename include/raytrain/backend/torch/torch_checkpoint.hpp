@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include <raytrain/backend/torch/detail/parameter_names.hpp>
-#include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/backend/torch/torch_module.hpp>
@@ -24,16 +20,6 @@
 #include <raytrain/checkpoint/checkpointed.hpp>
 #include <raytrain/core/bytes.hpp>
 #include <raytrain/core/error.hpp>
-
-namespace raytrain::detail {
-
-/// How often a scheduler was stepped, which is all its state: the rates are the optimizer's. LibTorch's schedulers have
-/// neither `save` nor `load`.
-struct SchedulerSteps : torch::optim::LRScheduler {
-  [[nodiscard]] static auto of(torch::optim::LRScheduler& scheduler) -> unsigned&;
-};
-
-}  // namespace raytrain::detail
 
 namespace raytrain {
 
@@ -56,26 +42,18 @@ concept TorchCompanion = TorchStepper<T> || Checkpointed<T>;
 
 namespace detail {
 
+/// What a state is stored of.
+using StateOwner = std::variant<torch::nn::Module*, torch::optim::Optimizer*, torch::optim::LRScheduler*>;
+
+/// Errors: `c10::Error` for an empty holder or shared_ptr.
 template <TorchState T>
-[[nodiscard]] auto state_of(T const& value) -> auto& {
+[[nodiscard]] auto state_owner(T const& value) -> StateOwner {
   if constexpr (TorchModule<T>) {
-    return raytrain::module_of(value);
+    return &raytrain::module_of(value);
   } else {
-    return const_cast<T&>(value);  // loading fills it; storing only reads
+    return const_cast<T*>(&value);  // loading fills it; storing only reads
   }
 }
-
-/// Name, shape and type of all that a checkpoint of the module holds.
-struct TensorFormat {
-  std::string name;
-  std::vector<std::int64_t> sizes;
-  at::ScalarType type{};
-  friend auto operator==(TensorFormat const&, TensorFormat const&) -> bool = default;
-
-  [[nodiscard]] auto shape() const -> std::string;
-};
-
-[[nodiscard]] auto formats_of(torch::nn::Module const& module) -> std::vector<TensorFormat>;
 
 template <class T>
 inline constexpr bool is_scheduler = std::derived_from<T, torch::optim::LRScheduler>;
@@ -110,16 +88,21 @@ void load_model(BytesView file, torch::nn::Module& module, std::string_view atte
 void load_optimizer(BytesView file, torch::optim::Optimizer& optimizer, std::string_view attempted,
                     ParameterNames const& parameters = {});
 
+/// As `state_to_bytes`, with errors of LibTorch's own.
+[[nodiscard]] auto owner_to_bytes(StateOwner const& owner) -> Bytes;
+
+/// As `state_from_bytes`.
+void owner_from_bytes(BytesView bytes, StateOwner const& owner, std::string_view attempted);
+
 /// Adds the file of that name: tensors or an archive. `parameters`: an optimizer's.
-template <TorchState T>
-void add_state(CheckpointDraft& draft, T const& value, std::string const& name, ParameterNames const& parameters = {});
+///
+/// Errors: `backend`, also for what `find` throws of LibTorch's.
+void add_state(CheckpointDraft& draft, std::function<StateOwner()> const& find, std::string const& name,
+               ParameterNames const& parameters = {});
 
-/// Errors: as `load`.
-template <TorchState T>
-void load_state(Checkpoint const& checkpoint, T& value, std::string const& name, ParameterNames const& parameters = {});
-
-/// Errors: `backend` where the archive has different tensors for one that the module has by two names.
-void check_shared(torch::serialize::InputArchive& archive, torch::nn::Module const& module, std::string_view attempted);
+/// Errors: as `load`; `backend` also for what `find` throws of LibTorch's.
+void load_state(Checkpoint const& checkpoint, std::function<StateOwner()> const& find, std::string const& name,
+                ParameterNames const& parameters = {});
 
 }  // namespace detail
 
@@ -129,29 +112,7 @@ void check_shared(torch::serialize::InputArchive& archive, torch::nn::Module con
 /// Cost: memory for the bytes, once.
 template <TorchState T>
 [[nodiscard]] auto state_to_bytes(T const& value) -> Bytes {
-  return detail::torch_call("storing a state", [&] {
-    Bytes bytes;
-    auto& state = detail::state_of(value);
-    torch::serialize::OutputArchive archive{std::make_shared<torch::jit::CompilationUnit>()};
-    if constexpr (detail::is_scheduler<T>) {
-      archive.write("step_count", c10::IValue{static_cast<std::int64_t>(detail::SchedulerSteps::of(state))});
-    } else {
-      state.save(archive);
-    }
-    // Counted first: growing would hold them twice, and takes longer.
-    std::size_t size_bytes = 0;
-    archive.save_to([&](void const*, std::size_t size) {
-      size_bytes += size;
-      return size;
-    });
-    bytes.reserve(size_bytes);
-    archive.save_to([&](void const* data, std::size_t size) {
-      auto const* const first = static_cast<std::byte const*>(data);
-      bytes.insert(bytes.end(), first, first + size);
-      return size;
-    });
-    return bytes;
-  });
+  return detail::torch_call("storing a state", [&] { return detail::owner_to_bytes(detail::state_owner(value)); });
 }
 
 /// Fills `value` with what `state_to_bytes` gave. `attempted` begins the message of an error.
@@ -161,79 +122,7 @@ template <TorchState T>
 ///         tensors where `value` has one by two names; it is then to be thrown away.
 template <TorchState T>
 void state_from_bytes(BytesView bytes, T& value, std::string_view attempted = "loading a state") {
-  auto& state = detail::state_of(value);
-  auto const load = [&] {
-    torch::serialize::InputArchive archive;
-    auto const* const begin = reinterpret_cast<char const*>(bytes.data());
-    if constexpr (std::derived_from<T, torch::optim::Optimizer>) {
-      archive.load_from(begin, bytes.size(), detail::device_of(state));
-    } else {
-      archive.load_from(begin, bytes.size());
-    }
-    if constexpr (detail::is_scheduler<T>) {
-      c10::IValue steps;
-      archive.read("step_count", steps);
-      detail::SchedulerSteps::of(state) = static_cast<unsigned>(steps.toInt());
-    } else {
-      if constexpr (TorchModule<T>) detail::check_shared(archive, state, attempted);
-      state.load(archive);
-    }
-    if constexpr (std::derived_from<T, torch::optim::Optimizer>) detail::load_learning_rates(archive, state);
-  };
-  if constexpr (TorchModule<T>) {
-    auto const expected = detail::formats_of(state);
-    detail::torch_call(attempted, load, detail::state_remedy);
-    auto const found = detail::formats_of(state);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      if (expected[i] == found[i]) continue;
-      throw Error{
-          Errc::backend, std::string{attempted},
-          fmt::format("'{}' is {} there and {} in this model", expected[i].name, found[i].shape(), expected[i].shape()),
-          detail::state_remedy};
-    }
-  } else {
-    detail::torch_call(attempted, load, detail::state_remedy);
-  }
-}
-
-template <TorchState T>
-void detail::add_state(CheckpointDraft& draft, T const& value, std::string const& name,
-                       [[maybe_unused]] ParameterNames const& parameters) {
-  constexpr auto attempted = "storing a state";
-  if constexpr (TorchModule<T>) {
-    if (add_model(draft,
-                  torch_call(
-                      attempted, [&]() -> auto& { return detail::state_of(value); }),
-                  name))
-      return;
-  } else if constexpr (!is_scheduler<T>) {
-    if (add_optimizer(draft, value, name, parameters)) return;
-  }
-  draft.add(archive_name(name), state_to_bytes(value));
-}
-
-template <TorchState T>
-void detail::load_state(Checkpoint const& checkpoint, T& value, std::string const& name,
-                        [[maybe_unused]] ParameterNames const& parameters) {
-  auto const attempted = [&](std::string const& file) { return "loading " + checkpoint.location() + "/" + file; };
-  auto const archive = archive_name(name);
-  if constexpr (!is_scheduler<T>) {
-    auto const tensors = tensors_name(name);
-    if (checkpoint.contains(tensors) || !checkpoint.contains(archive)) {
-      auto const file = checkpoint.view(tensors);
-      if constexpr (TorchModule<T>) {
-        load_model(file.view(),
-                   torch_call(
-                       attempted(tensors), [&]() -> auto& { return detail::state_of(value); }),
-                   attempted(tensors));
-      } else {
-        load_optimizer(file.view(), value, attempted(tensors), parameters);
-      }
-      return;
-    }
-  }
-  auto const file = checkpoint.view(archive);
-  state_from_bytes(file.view(), value, attempted(archive));
+  detail::owner_from_bytes(bytes, detail::state_owner(value), attempted);
 }
 
 }  // namespace raytrain

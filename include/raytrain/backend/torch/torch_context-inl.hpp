@@ -213,17 +213,21 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   return epoch ? *epoch : epoch_without_position();
 }
 
-RAYTRAIN_TORCH_INLINE auto TorchContext::has_automatic() const -> bool {
-  return reports_step_times_ || !scaler_.expired() || !followed_rates().empty();
-}
-
-RAYTRAIN_TORCH_INLINE void TorchContext::add_automatic(Metrics& metrics, StepTimes const& times) const {
-  detail::add_rates(metrics, followed_rates());
-  if (auto const scaler = scaler_.lock()) detail::add_scaler(metrics, *scaler);
-  if (!reports_step_times_) return;
+RAYTRAIN_TORCH_INLINE auto TorchContext::with_automatic(Reported reported) const -> Reported {
+  auto const times = step_timer_->times();
+  step_timer_->restart();
+  auto const rates = followed_rates();
+  auto const scaler = scaler_.lock();
+  if (rates.empty() && scaler == nullptr && !reports_step_times_) return reported;
+  auto& metrics = reported.metrics;
+  reported.has_checked_names = false;  // what is added may have a name of the program's
+  detail::add_rates(metrics, rates);
+  if (scaler) detail::add_scaler(metrics, *scaler);
+  if (!reports_step_times_) return reported;
   detail::add_step_times(metrics, times);
   auto const overlapped = models_.measured_share();
   if (overlapped && !metrics.contains(detail::overlapped_name)) metrics.set(detail::overlapped_name, *overlapped);
+  return reported;
 }
 
 RAYTRAIN_TORCH_INLINE auto TorchContext::followed_rates() const -> std::vector<double> {

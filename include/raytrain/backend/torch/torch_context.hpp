@@ -4,7 +4,6 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -275,12 +274,13 @@ class TorchContext : public TrainContext {
   template <class R>
   void report(R const& metrics) {
     models_.check_unchanged();
-    with_automatic(metrics, [&](auto const& all) { TrainContext::report(all); });
+    send(with_automatic(reported(metrics)));
   }
 
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
-    with_automatic(metrics, [&](auto const& all) { TrainContext::report(all, filled(std::move(draft))); });
+    auto all = with_automatic(reported(metrics));
+    send(std::move(all), filled(std::move(draft)));
   }
 
   /// Where this worker's time went since its last report began, or since its beginning: what to report, or to print.
@@ -391,24 +391,8 @@ class TorchContext : public TrainContext {
   /// how many examples its loaders have.
   [[nodiscard]] auto filled(CheckpointDraft draft) -> CheckpointDraft;
 
-  /// Calls `report` with the metrics, those of the schedules and of the scaler that are followed, and step times.
-  template <class R, class F>
-  void with_automatic(R const& metrics, F const& report) const {
-    auto const times = step_timer_->times();
-    step_timer_->restart();
-    if constexpr (std::same_as<R, Metrics> || Reportable<R>) {
-      if (has_automatic()) {
-        if constexpr (!std::same_as<R, Metrics>) check_report_fields<R>();
-        auto all = to_metrics(metrics);
-        add_automatic(all, times);
-        return report(all);
-      }
-    }
-    report(metrics);
-  }
-
-  [[nodiscard]] auto has_automatic() const -> bool;
-  void add_automatic(Metrics& metrics, StepTimes const& times) const;
+  /// Adds the metrics of the schedules and of the scaler that are followed, and step times.
+  [[nodiscard]] auto with_automatic(Reported reported) const -> Reported;
   [[nodiscard]] auto followed_rates() const -> std::vector<double>;
 
   [[nodiscard]] auto loader_shard(std::string_view name, std::optional<std::size_t> examples) -> TorchShard;

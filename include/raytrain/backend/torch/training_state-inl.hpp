@@ -52,6 +52,18 @@ RAYTRAIN_TORCH_INLINE auto has_parameter_of(torch::optim::Optimizer const& optim
 
 namespace raytrain {
 
+RAYTRAIN_TORCH_INLINE void TrainingState::Part::keep_state(std::function<detail::StateOwner()> find) {
+  add_ = [find, name = name_](CheckpointDraft& draft, std::string const& folder,
+                              detail::ParameterNames const& parameters) {
+    detail::add_state(draft, find, folder + name, parameters);
+  };
+  load_ = [find, name = name_](Checkpoint const& checkpoint, std::string const& folder,
+                               detail::ParameterNames const& parameters) {
+    detail::load_state(checkpoint, find, folder + name, parameters);
+    return std::string{};
+  };
+}
+
 RAYTRAIN_TORCH_INLINE void TrainingState::Part::keep_own(
     std::string file, std::function<Bytes()> to_bytes,
     std::function<void(BytesView, std::string const& attempted)> from_bytes) {

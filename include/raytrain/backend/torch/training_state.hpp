@@ -104,6 +104,7 @@ class TrainingState {
     template <class T>
     [[nodiscard]] static auto default_name([[maybe_unused]] T const& value) -> std::string;
 
+    void keep_state(std::function<detail::StateOwner()> find);
     void keep_own(std::string file, std::function<Bytes()> to_bytes,
                   std::function<void(BytesView, std::string const& attempted)> from_bytes);
 
@@ -253,13 +254,7 @@ TrainingState::Part::Part(std::string name, T& value, Naming naming) : name_{std
     kind_ = is_model_ ? "model" : is_scheduler_ ? "scheduler" : "optimizer";
     if constexpr (std::derived_from<T, torch::optim::Optimizer>) optimizer_ = &value;
     if constexpr (TorchModule<T>) find_module_ = [&value] { return detail::module_or_null(value); };
-    add_ = [&value, name = name_](CheckpointDraft& draft, std::string const& folder, auto const& parameters) {
-      detail::add_state(draft, value, folder + name, parameters);
-    };
-    load_ = [&value, name = name_](Checkpoint const& checkpoint, std::string const& folder, auto const& parameters) {
-      detail::load_state(checkpoint, value, folder + name, parameters);
-      return std::string{};
-    };
+    keep_state([&value] { return detail::state_owner(value); });
   } else if constexpr (detail::CheckpointedByName<T>) {
     if constexpr (std::derived_from<T, LrSchedule>) schedule_ = &value;
     if constexpr (std::same_as<T, GradScaler>) scaler_ = &value;
