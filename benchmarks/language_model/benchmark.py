@@ -15,6 +15,7 @@ SETTINGS = {
 }
 # How gradients travel beside whole, and the side's name: the loss tells what that costs.
 COMPRESSED = {'bf16': 'raytrain, in bf16', 'power_sgd': 'raytrain, PowerSGD of rank 2'}
+APART = 'each worker for itself'  # the bound for every way to exchange gradients
 QUICK_TRIALS, TRIALS = 1, 3  # of each setting, in turns
 
 
@@ -43,6 +44,7 @@ def run(context):
     sides = {'raytrain': lambda _: context.program('raytrain', steps, time.monotonic()), '1 process': side('1 process', [folder / 'serial'])}
     for name in COMPRESSED:
         sides[COMPRESSED[name]] = lambda _, name=name: context.program('raytrain', steps, time.monotonic(), name)
+    sides[APART] = lambda _: context.program('raytrain', steps, time.monotonic(), 'apart')
     pythons = context.pythons_with_torch()
     if not pythons:
         print('DistributedDataParallel is left out: no Python has PyTorch. To have it: apt-get install python3-torch')
@@ -57,12 +59,14 @@ def run(context):
     for name in COMPRESSED.values():
         context.row(name, 'loss after the same bytes over that of whole gradients',
                     [a['loss'] / b['loss'] for a, b in zip(gave[name], gave['raytrain'])], direction='lower')
-    for twin in [name for name in gave if name != 'raytrain' and name not in COMPRESSED.values()]:
+    for twin in [name for name in gave if name not in ('raytrain', APART, *COMPRESSED.values())]:
         both = list(zip(gave['raytrain'], gave[twin]))
         goal = 1.1 if twin == '1 process' else 1.3
         context.row(twin, 'bytes/s: times as many', [a['bytes_per_s'] / b['bytes_per_s'] for a, b in both], goal=goal)
         context.row(twin, 'loss after the same bytes: off by %', [100 * abs(a['loss'] / b['loss'] - 1) for a, b in both], goal=1,
                     direction='lower')
+        context.row(twin, f'{APART}: bytes/s: times as many',
+                    [a['bytes_per_s'] / b['bytes_per_s'] for a, b in zip(gave[APART], gave[twin])])
     for name in gave:
         context.row(name, 'bytes/s', figures(name, 'bytes_per_s'))
         context.row(name, 'start to end of first step, s', figures(name, 'first_step_s'), direction='lower')

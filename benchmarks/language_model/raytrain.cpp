@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The language model with raytrain: two workers that are threads, each of which updates a part of the parameters. With
-// a third argument, bf16 or power_sgd, gradients travel so.
+// a third argument, bf16 or power_sgd, gradients travel so; with apart, each worker trains a model of its own.
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -23,10 +23,8 @@ auto exchange_of(std::string_view compression) -> std::shared_ptr<raytrain::Grad
   return std::make_shared<raytrain::PowerSGD>(raytrain::PowerSGDConfig{.exact_steps = 10});
 }
 
-auto train(raytrain::TorchContext& ctx, job::Options const& options, std::string_view compression) -> StepFigures {
-  auto const model =
-      ctx.prepare_model([] { return std::make_shared<LanguageModel>(); }, {.exchange = exchange_of(compression)});
-  auto optimizer = ctx.prepare_optimizer<torch::optim::AdamW>(model, {job::learning_rate});
+auto train(raytrain::TorchContext& ctx, job::Options const& options, auto const& model,
+           torch::optim::Optimizer& optimizer) -> StepFigures {
   job::Rows rows;
   auto const first = ctx.world_rank().value * job::worker_batch;
   auto const figures = job::measure(options, [&] {
@@ -35,22 +33,38 @@ auto train(raytrain::TorchContext& ctx, job::Options const& options, std::string
     loss.backward();
     torch::nn::utils::clip_grad_norm_(model->parameters(), job::largest_norm);
     optimizer.step();
-    return loss.item<double>();
+    return loss.template item<double>();
   });
+  return {figures.first_step_s, figures.samples_per_s, ctx.average(figures.loss)};
+}
+
+auto make_model() -> std::shared_ptr<LanguageModel> { return std::make_shared<LanguageModel>(); }
+
+auto train_together(raytrain::TorchContext& ctx, job::Options const& options, std::string_view compression)
+    -> StepFigures {
+  auto const model = ctx.prepare_model(make_model, {.exchange = exchange_of(compression)});
+  auto optimizer = ctx.prepare_optimizer<torch::optim::AdamW>(model, {job::learning_rate});
+  auto const figures = train(ctx, options, model, optimizer);
   check_equal(model->parameters(),
               [&](std::vector<double>& values) { ctx.collective().broadcast(std::span{values}, raytrain::Rank{0}); });
-  return {figures.first_step_s, figures.samples_per_s, ctx.average(figures.loss)};
+  return figures;
+}
+
+auto train_apart(raytrain::TorchContext& ctx, job::Options const& options) -> StepFigures {
+  auto const model = ctx.prepare_local_model(make_model);
+  torch::optim::AdamW optimizer{model->parameters(), job::learning_rate};
+  return train(ctx, options, model, optimizer);
 }
 
 }  // namespace
 
 auto main(int argc, char** argv) -> int try {
   auto const options = job::parse(argc, argv);
-  std::string_view const compression = argc > 3 ? argv[3] : "";
+  std::string_view const way = argc > 3 ? argv[3] : "";
   StepFigures figures;
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       [&](raytrain::TorchContext& ctx) {
-        auto const mine = train(ctx, options, compression);
+        auto const mine = way == "apart" ? train_apart(ctx, options) : train_together(ctx, options, way);
         if (ctx.world_rank() == raytrain::Rank{0}) figures = mine;
       },
       {.scaling = {.num_workers = job::workers, .resources_per_worker = {.cpus = 1}},

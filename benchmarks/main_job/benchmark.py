@@ -83,6 +83,8 @@ def rows(context, model, gave):
     context.row(model, 'samples/s over 1 process with 2 threads', ratio('serial'), **({} if is_mlp else {'goal': 1.15}))
     context.row(model, 'samples/s over 2 processes with c10d::Reducer and Gloo', ratio('gloo'), goal=2.5 if is_mlp else 1.5)
     context.row(model, 'samples/s over 2 processes that exchange nothing', ratio('apart'), **({'goal': 1.05} if is_mlp else {}))
+    context.row(model, '2 processes that exchange nothing: samples/s over 1 process with 2 threads',
+                [a['samples_per_s'] / b['samples_per_s'] for a, b in zip(gave['apart'], gave['serial'])])
     context.row(model, 'sharded optimizer: samples/s over 1 process with 2 threads', ratio('serial', 'sharded'),
                 **({'goal': 1.15} if is_mlp else {}))
     context.row(model, 'sharded optimizer: samples/s over the whole one on each worker', ratio('raytrain', 'sharded'))
