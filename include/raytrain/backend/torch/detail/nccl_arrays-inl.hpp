@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@
 
 #include <c10/core/Stream.h>
 
+#include <raytrain/backend/torch/detail/call_apart.hpp>
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
 #include <raytrain/backend/torch/detail/nccl_arrays.hpp>
 #include <raytrain/backend/torch/detail/nccl_library.hpp>
@@ -48,12 +50,12 @@ RAYTRAIN_TORCH_INLINE NcclArrays::NcclArrays(NcclLibrary::UniqueId const& id, Op
     : DeviceArrays{std::move(options.through_memory), options.device},
       library_{options.library},
       limits_{std::move(options.limits)},
+      stop_token_{std::move(options.stop)},
       abort_token_{std::move(options.abort)} {
   try {
     connect(id);
   } catch (...) {
-    when_aborted_.reset();
-    this->abort();
+    end();
     throw;
   }
 }
@@ -77,15 +79,23 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::connect(NcclLibrary::UniqueId const& id) 
 
 RAYTRAIN_TORCH_INLINE NcclArrays::~NcclArrays() {
   finish();
+  end();
+}
+
+RAYTRAIN_TORCH_INLINE void NcclArrays::end() noexcept {
   when_aborted_.reset();
   abort();
+  if (aborted_.valid()) (void)aborted_.wait_for(moment);
 }
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::finish() noexcept {
   SignsOfLife::During const waits{SignsOfLife::Activity::waits};
-  constexpr std::chrono::seconds limit{5};  // if other ranks are lost
+  using std::chrono::milliseconds;
+  // Other ranks of the host end NCCL's work together with this one, but not if they go on, or are lost.
+  auto const limit = stop_token_.stop_requested() ? moment : milliseconds{5'000};
   constexpr std::chrono::microseconds pause{50};
-  Waiting const waiting{limits_};
+  WaitLimits const stream_limits{.timeout = has_failed() ? std::min(moment, limits_.timeout) : limits_.timeout};
+  Waiting const waiting{stream_limits};
   Backoff backoff{CoreUse::shared};
   auto const is_aborted = [this] {
     std::scoped_lock const lock{mutex_};
@@ -96,6 +106,7 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::finish() noexcept {
     for (std::chrono::nanoseconds waited{0}; stream && !stream->query() && !is_aborted(); waited = backoff.pause()) {
       if (waiting.is_too_long(waited)) return;  // a kernel of NCCL's may never end
     }
+    if (has_failed()) return;
     auto state = NcclLibrary::success;
     {
       std::scoped_lock const lock{mutex_};
@@ -119,7 +130,8 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::finish() noexcept {
 
 RAYTRAIN_TORCH_INLINE void NcclArrays::abort() noexcept {
   std::scoped_lock const lock{mutex_};
-  if (comm_ != nullptr) (void)library_.comm_abort(std::exchange(comm_, nullptr));
+  if (comm_ == nullptr) return;
+  aborted_ = call_apart([abort = library_.comm_abort, comm = std::exchange(comm_, nullptr)] { (void)abort(comm); });
 }
 
 RAYTRAIN_TORCH_INLINE auto NcclArrays::on_rank(std::string const& what) const -> std::string {
@@ -158,6 +170,7 @@ RAYTRAIN_TORCH_INLINE auto NcclArrays::duplicate() -> std::unique_ptr<Collective
                                                      .through_memory = std::move(own),
                                                      .device = device(),
                                                      .limits = limits_,
+                                                     .stop = stop_token_,
                                                      .abort = abort_token_}}};
 }
 

@@ -3,6 +3,9 @@
 
 #include <torch/torch.h>
 
+#include <chrono>
+#include <exception>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -31,7 +34,10 @@ inline constexpr bool tells_native_streams = TellsNativeStream<c10::Stream>;
 /// The ranks agree on a call by the collective through CPU memory first, so that NCCL never waits for a rank that does
 /// something else; the worker's thread does not wait for the GPU. When the worker is to end at once, the communicator
 /// is aborted by whoever says so: then what waits for the GPU goes on. It is aborted, too, when a wait on the CPU for
-/// what NCCL has begun, as for a peer to connect, has taken as long as the limits say.
+/// what NCCL has begun, as for a peer to connect, has taken as long as the limits say. NCCL's abort may wait until all
+/// ranks of a host have called it, so that a thread of its own does, for which nobody waits longer than a moment.
+///
+/// A worker that ends by an exception, or at a stop, leaves before other ranks end theirs: they learn of it only then.
 ///
 /// Sums, averages and products of float and double are added in an order that follows the topology, the same on every
 /// rank. What NCCL rounds otherwise than `Collective` promises is gathered, and reduced in rank order; gather, scatter
@@ -45,6 +51,7 @@ class NcclArrays final : public DeviceArrays {
     std::shared_ptr<Collective> through_memory;
     at::Device device;
     WaitLimits limits{};      ///< For each operation, and for connecting. NCCL names nobody who is late.
+    std::stop_token stop{};   ///< When the worker is to end soon.
     std::stop_token abort{};  ///< When the worker is to end at its next wait.
   };
 
@@ -62,6 +69,9 @@ class NcclArrays final : public DeviceArrays {
     void operator()() const noexcept { arrays->abort(); }
   };
 
+  /// Of several in a row, so that others are told of an end within a second.
+  static constexpr std::chrono::milliseconds moment{100};
+
   NcclArrays(NcclLibrary::UniqueId const& id, Options options);
   /// A group operation of that collective. Errors: as the constructor.
   [[nodiscard]] static auto agreed_id(NcclLibrary const& library, Collective& by) -> NcclLibrary::UniqueId;
@@ -74,17 +84,25 @@ class NcclArrays final : public DeviceArrays {
   void wait_until_ready(std::string const& what);
   void work(Task const& task, void* stream);
   [[nodiscard]] auto result_of(NcclLibrary::Reduction const& native, Task const& task, void* stream) -> int;
+  /// Whether an exception ends the worker that has these arrays.
+  [[nodiscard]] auto has_failed() const noexcept -> bool { return std::uncaught_exceptions() > exceptions_before_; }
   /// Returns when what is on the current stream is over, and what other ranks may still fetch from this one is let go;
   /// or when it is aborted, or the limits are over.
   void finish() noexcept;
+  /// Waits for nobody.
   void abort() noexcept;
+  /// The same, and returns when it is done, or after a moment.
+  void end() noexcept;
 
   NcclLibrary const& library_;
   WaitLimits limits_;
   std::optional<Error> late_;  ///< Why nothing can be exchanged any more.
+  std::stop_token stop_token_;
   std::stop_token abort_token_;
+  int exceptions_before_ = std::uncaught_exceptions();
   std::mutex mutex_;  ///< Of the communicator.
   NcclLibrary::Comm comm_ = nullptr;
+  std::future<void> aborted_;                              ///< Of the abort, if there was one.
   std::optional<std::stop_callback<Abort>> when_aborted_;  ///< Last: it uses everything above.
 };
 

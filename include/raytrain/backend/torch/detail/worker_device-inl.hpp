@@ -138,6 +138,7 @@ RAYTRAIN_TORCH_INLINE auto WorkerDevice::make_arrays(Options const& options) -> 
                           .device = device(),
                           .limits = {.timeout = options.collective_timeout,
                                      .on_warning = [&link](std::string const& text) { link.send(Warning{text}); }},
+                          .stop = link.stop_token(),
                           .abort = link.aborted()});
 }
 
