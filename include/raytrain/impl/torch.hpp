@@ -19,6 +19,7 @@
 #include <raytrain/backend/torch/detail/joined_batch-inl.hpp>
 #include <raytrain/backend/torch/detail/loss_check-inl.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap-inl.hpp>
+#include <raytrain/backend/torch/detail/memory_share-inl.hpp>
 #include <raytrain/backend/torch/detail/model_checks-inl.hpp>
 #include <raytrain/backend/torch/detail/model_exchange-inl.hpp>
 #include <raytrain/backend/torch/detail/nccl_arrays-inl.hpp>

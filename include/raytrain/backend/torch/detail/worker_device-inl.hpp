@@ -20,6 +20,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
+#include <raytrain/backend/torch/detail/memory_share.hpp>
 #include <raytrain/backend/torch/detail/nccl_arrays.hpp>
 #include <raytrain/backend/torch/detail/nccl_library.hpp>
 #include <raytrain/backend/torch/detail/worker_device.hpp>
@@ -146,6 +147,7 @@ RAYTRAIN_TORCH_INLINE WorkerDevice::WorkerDevice(Options const& options) : colle
   if (!options.scaling.use_gpu) return;
   choose(options.scaling, options.link.placement());
   if (type_ != at::kCPU) {
+    take_memory_share(options.link);
     c10::impl::VirtualGuardImpl const guard{type_};
     former_device_ = guard.exchangeDevice(device());
     if (share_.workers > 1) former_stream_ = guard.exchangeStream(guard.getStreamFromGlobalPool(device()));
@@ -164,6 +166,14 @@ RAYTRAIN_TORCH_INLINE void WorkerDevice::choose(ScalingConfig const& scaling, Pl
   type_ = type;
   share_ = share_devices(own_claim(scaling, collective_, placement), {.count = count, .names = Devices::names()});
   if (type_ != at::kCPU) check_accelerator(scaling, placement.world_rank, share_);
+}
+
+RAYTRAIN_TORCH_INLINE void WorkerDevice::take_memory_share(WorkerLink& link) const {
+  auto const& placement = link.placement();
+  auto const fraction = memory_fraction(share_, placement.process_workers);
+  if (!fraction) return;
+  auto const warning = limit_memory(*fraction, MemoryLimiter::of_libtorch());
+  if (warning && placement.local_rank == Rank{0}) link.send(Warning{*warning});  // the same for all of the host
 }
 
 RAYTRAIN_TORCH_INLINE WorkerDevice::~WorkerDevice() {

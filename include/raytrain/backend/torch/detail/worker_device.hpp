@@ -40,7 +40,7 @@ void check_devices(ScalingConfig const& scaling);
 
 /// Where a worker trains: on the CPU, or on GPUs. As long as it lives its GPU is the thread's current device, backwards
 /// run on the worker's own thread and not on one of LibTorch's that all workers on a device share, and where several
-/// share it each has a stream of its own.
+/// share it each has a stream of its own. Processes that share one have a part of its memory each, for good.
 ///
 /// Threads: the worker's, which makes and destroys it.
 class WorkerDevice {
@@ -82,6 +82,8 @@ class WorkerDevice {
 
  private:
   void choose(ScalingConfig const& scaling, Placement const& placement);
+  /// Before LibTorch gives out memory of the GPU.
+  void take_memory_share(WorkerLink& link) const;
   /// A group operation. Errors: `invalid_config` for a way that these workers cannot go.
   [[nodiscard]] auto make_arrays(Options const& options) -> std::unique_ptr<DeviceArrays>;
   void leave() noexcept;
