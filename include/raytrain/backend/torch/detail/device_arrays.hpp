@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/core/element_type.hpp>
+#include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 
 /// How workers exchange arrays that lie on their devices, through LibTorch, in whose library CUDA is or is not.
@@ -23,6 +25,24 @@ namespace raytrain::detail {
 
 /// The stream that the calling thread's operations on the device go to; none on the CPU, which has no streams.
 [[nodiscard]] auto current_stream(at::Device device) -> std::optional<c10::Stream>;
+
+/// A stream that says whether what comes onto it is captured into a CUDA graph, as LibTorch's newer ones do.
+template <class Stream>
+concept TellsCapture = requires(Stream const& stream) {
+  stream.is_capturing();
+};
+
+/// Errors: `invalid_call` while a CUDA graph is captured, since nothing runs on the CPU, where ranks agree, when it is
+///         replayed; none for a stream that does not tell.
+template <class Stream>
+void refuse_capture(Stream const& stream, Call const& call, Rank rank) {
+  if constexpr (TellsCapture<Stream>) {
+    if (!stream.is_capturing()) return;
+    throw Error{Errc::invalid_call, to_string(call) + " on rank " + std::to_string(rank.value),
+                "a CUDA graph is captured, by whose replays workers would not agree on what they exchange",
+                "capture what exchanges nothing, as the steps of a model of prepare_local_model, or no graph"};
+  }
+}
 
 /// None for the unsigned types above a byte, in which not every LibTorch computes.
 [[nodiscard]] auto computed_type(ElementType element) noexcept -> std::optional<at::ScalarType>;
@@ -48,7 +68,8 @@ class DeviceArrays : public Collective {
   [[nodiscard]] auto takes_device_arrays() const noexcept -> bool final { return true; }
   [[nodiscard]] auto device() const noexcept -> at::Device { return device_; }
 
-  /// Errors: also `invalid_call` for an array that is not in the memory of a device.
+  /// Errors: also `invalid_call` for an array that is not in the memory of a device, and while a CUDA graph is
+  /// captured.
   [[nodiscard]] auto start(Task const& task) -> Pending final;
 
   /// Errors: `c10::Error` where the device has no room.
