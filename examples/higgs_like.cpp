@@ -1,6 +1,7 @@
 // Boosts trees on generated data of any size, shaped like HIGGS, and says how many rounds a second.
 // Run ./examples/run higgs_like --rows 1000000, on threads, with --ranks 2, or with --backend lightgbm, and expect an
-// AUC of 0.89 for a million rows. With --stream they come block by block, and all are never in memory.
+// AUC of 0.89 for a million rows. With --stream they come block by block, and all are never in memory. --gpus 1 boosts
+// on a GPU, where the library has CUDA.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -36,6 +37,7 @@ struct Options {
   int workers = 0;
   int rounds = 20;
   int depth = 6;
+  double gpus = 0;
   bool distributed = false;
   bool stream = false;
   std::uint64_t seed = 0;
@@ -77,10 +79,11 @@ auto datasets_of(Options const& options) -> raytrain::Datasets {
 template <class Backend>
 auto train_with(auto const& training, Options const& options) -> int {
   auto const job = raytrain::job_environment();
-  auto const workers = options.workers > 0 ? options.workers : job ? static_cast<int>(job->size.value) : 2;
+  auto const on_threads = options.gpus > 0 ? 1 : 2;
+  auto const workers = options.workers > 0 ? options.workers : job ? static_cast<int>(job->size.value) : on_threads;
   raytrain::Trainer<Backend> trainer{
       training,
-      {.scaling = {.num_workers = workers},
+      {.scaling = {.num_workers = workers, .resources_per_worker = {.gpus = options.gpus}, .use_gpu = options.gpus > 0},
        .run = {.name = "higgs_like",
                .storage_path = options.storage,
                .resume = raytrain::Resume::fresh,
@@ -192,9 +195,12 @@ auto main(int argc, char** argv) -> int {
       ->check(CLI::IsMember({"xgboost", "lightgbm"}));
   app.add_option("--rows", options.rows, "to be generated for training, and a tenth of that for evaluation")
       ->check(CLI::Range(1000, 1'000'000'000));
-  app.add_option("--workers", options.workers,
-                 "threads that work together, ScalingConfig::num_workers; 0: 2, or the ranks of the job")
+  app.add_option(
+         "--workers", options.workers,
+         "threads that work together, ScalingConfig::num_workers; 0: 2, or 1 with --gpus, or the ranks of the job")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--gpus", options.gpus, "of each worker, for a library with CUDA: ScalingConfig::use_gpu; 0: the CPU")
+      ->check(CLI::Range(0.0, 64.0));
   app.add_option("--rounds", options.rounds, "trees to be grown, one in each")->check(CLI::Range(2, 1'000'000));
   app.add_option("--depth", options.depth, "of a tree, at most")->check(CLI::PositiveNumber);
   app.add_flag("--distributed", options.distributed, "threads, too, add up histograms over the network, as ranks do");
