@@ -9,6 +9,7 @@ import importlib.util
 import io
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -20,6 +21,7 @@ loader = importlib.machinery.SourceFileLoader('gpu_kit_run', str(HERE / 'run'))
 kit = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
 sys.modules[loader.name] = kit
 loader.exec_module(kit)
+import steps  # noqa: E402
 
 # "Compiles" a file into itself, and links into the program that the last object holds.
 COMPILER = '''#!/bin/sh
@@ -141,20 +143,50 @@ def packed_tree_runs(folder):
         must(f'{header} is packed', (folder / 'raytrain/headers' / header).is_file(), True)
     run = folder / 'raytrain/tests/gpu_kit/run'
     listed = subprocess.check_output([run, '--list'], text=True).split()
-    must('programs', {'gpu_collective', 'torch_alone', 'allreduce_device'} - set(listed), set())
+    must('programs', {'gpu_collective', 'torch_alone', 'allreduce_device', 'xgboost_training', 'lightgbm_training'} - set(listed), set())
     must('chosen', subprocess.check_output([run, '--list', '--only', 'allreduce*'], text=True).split(), ['allreduce_device'])
     refused = subprocess.run([run, '--only', 'nothing'], text=True, capture_output=True, check=False)
     must('refusal', (refused.returncode, refused.stderr), (1, 'tests/gpu_kit/run: no program is called nothing; --list names them\n'))
 
 
 def headers_alone_are_packed(folder):
-    subprocess.run([HERE / 'pack', '--headers', folder / 'headers.tar.gz'], check=True)
+    own = folder / 'own/xgboost'
+    own.mkdir(parents=True)
+    (own / 'c_api.h').touch()
+    subprocess.run([HERE / 'pack', '--headers', '--include', own.parent, folder / 'headers.tar.gz'], check=True)
+    shutil.rmtree(own.parent)
     headers = kit.unpacked(folder / 'headers.tar.gz', folder)
     must('headers', (headers / 'asio.hpp').is_file(), True)
+    must('headers of the XGBoost that was named', [path.name for path in (headers / 'xgboost').iterdir()], ['c_api.h'])
     must('what else is packed', [path.name for path in folder.iterdir() if path.name not in ('headers', 'headers.tar.gz')], [])
 
 
-CASES = {case.__name__: case for case in (every_end_has_its_row, no_time_is_left, who_ends_run_ends_all, packed_tree_runs, headers_alone_are_packed)}
+def boosters_are_found_by_their_packages(folder):
+    package = folder / 'xgboost'
+    (package / 'lib').mkdir(parents=True)
+    (package / 'lib/libxgboost.so').touch()
+    headers = folder / 'headers/xgboost'
+    headers.mkdir(parents=True)
+    (headers / 'c_api.h').touch()
+    (headers / 'version_config.h').write_text('#define XGBOOST_VER_MAJOR 3\n#define XGBOOST_VER_MINOR 2\n')
+
+    class Pythons:
+        """Python, which finds the package xgboost alone."""
+        def command(self, words, *_):
+            return steps.Ended(0, f'{package}\n', 0) if words[-1] == 'xgboost' else steps.Ended(1, 'AttributeError', 0)
+
+    for version, reason in (('3.1.0', None), ('2.1.4', 'headers of XGBoost 3, and its package is 2.1.4')):
+        (package / 'VERSION').write_text(f'{version}\n')
+        machine = object.__new__(kit.Machine)
+        machine.steps, machine.missing, machine.described, machine.headers = Pythons(), {}, [], folder / 'headers'
+        machine.find_boosters()
+        must(f'XGBoost {version}', machine.why_not(('xgboost',)), reason)
+        must('its library', machine.boosters['xgboost'], package / 'lib/libxgboost.so')
+        must('LightGBM', machine.why_not(('lightgbm',)), 'no Python package lightgbm')
+
+
+CASES = {case.__name__: case for case in (every_end_has_its_row, no_time_is_left, who_ends_run_ends_all, packed_tree_runs, headers_alone_are_packed,
+                                         boosters_are_found_by_their_packages)}
 
 if __name__ == '__main__':
     with tempfile.TemporaryDirectory() as scratch:

@@ -14,8 +14,12 @@ print(json.dumps({'folder': torch.__path__[0], 'version': torch.__version__, 'cu
                   'sees_gpu': torch.cuda.is_available(), 'nvidia': list(nvidia.submodule_search_locations or []) if nvidia else []}))'''
 
 
+# Importing it would take more packages.
+FIND_PACKAGE = 'import importlib.util, sys; print(importlib.util.find_spec(sys.argv[1]).submodule_search_locations[0])'
+
+
 class Machine:
-    """Flags and libraries by need ('cuda', 'nccl', 'torch'), and why a need is not met."""
+    """Flags and libraries by need ('cuda', 'nccl', 'torch', 'xgboost', 'lightgbm'), and why a need is not met."""
 
     def __init__(self, steps, torch, headers, libraries):
         self.steps = steps
@@ -45,6 +49,35 @@ class Machine:
             version = re.findall(r'#define NCCL_(?:MAJOR|MINOR|PATCH) (\d+)', (self.nccl_include / 'nccl.h').read_text(errors='replace'))
             self.described.append(f'NCCL: {".".join(version[:3])}, {self.nccl}')
         self.headers = headers
+        self.find_boosters()
+
+    def find_boosters(self):
+        self.boosters = {'xgboost': self.booster('xgboost', 'libxgboost.so'), 'lightgbm': self.booster('lightgbm', 'lib_lightgbm.so')}
+        if self.boosters['xgboost']:
+            self.check_xgboost()
+
+    def booster(self, name, library):
+        """The library in a Python package that boosts trees."""
+        ended = self.steps.command(['python3', '-c', FIND_PACKAGE, name], 30, '/')
+        folder = pathlib.Path(ended.output.strip()) if ended.status == 0 else None
+        found = next((path for path in [folder / 'lib' / library, folder / library] if path.is_file()), None) if folder else None
+        if not found:
+            self.missing[name] = f'no Python package {name}' if not folder else f'no {library} in {folder}'
+            return None
+        self.described.append(f'{name}: {found}')
+        return found
+
+    def check_xgboost(self):
+        """Its package has no headers. Those that are packed, or the system's, must be of the same major version."""
+        folder = next((path for path in [self.headers, pathlib.Path('/usr/include')] if path and (path / 'xgboost/c_api.h').is_file()), None)
+        if not folder:
+            self.missing['xgboost'] = 'no xgboost/c_api.h; tests/gpu_kit/pack --include FOLDER packs it'
+            return
+        of_headers = re.search(r'XGBOOST_VER_MAJOR (\d+)', (folder / 'xgboost/version_config.h').read_text())[1]
+        version = self.boosters['xgboost'].parents[1] / 'VERSION'
+        of_library = version.read_text().strip() if version.is_file() else 'unknown'
+        if of_library.split('.', maxsplit=1)[0] != of_headers:
+            self.missing['xgboost'] = f'headers of XGBoost {of_headers}, and its package is {of_library}'
 
     def describe(self, command, pattern, name):
         """The first line that matches of what a command prints, if it is there and succeeds."""
@@ -123,5 +156,7 @@ class Machine:
             words += ['-L', self.torch_folder / 'lib', '-Wl,--no-as-needed', self.library('libstdc++.so.6') or '-lstdc++',
                       '-ltorch_cpu', '-ltorch_cuda', '-lc10', '-lc10_cuda']
         words += [self.nccl] if 'nccl' in needs else []
+        for library in [self.boosters[need] for need in needs if need in self.boosters]:
+            words += [library, f'-Wl,-rpath,{library.parent}']
         # zlib and zstd are part of every system, their development files are not.
         return [*words, self.cudart, '-l:libz.so.1', '-l:libzstd.so.1', '-ldl', '-lrt']
