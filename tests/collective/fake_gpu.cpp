@@ -2,12 +2,15 @@
 #include "fake_gpu.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -81,10 +84,12 @@ struct Clique {
   std::map<std::uint64_t, Operation> operations;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<std::vector<std::byte>>> mail;
   ncclResult_t error = ncclSuccess;
+  std::uint32_t aborted = 0;  // ranks
 };
 
 struct World {
   std::mutex mutex;
+  std::condition_variable aborted;  // a communicator
   fake_gpu::Behaviour behaviour;
   fake_gpu::Counts counts;
   std::map<std::uintptr_t, Allocation> memory;
@@ -516,17 +521,23 @@ auto ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) -> ncclResult_t
 }
 
 auto ncclCommAbort(ncclComm_t comm) -> ncclResult_t {
-  std::scoped_lock const lock{world().mutex};
+  std::unique_lock lock{world().mutex};
   comm->aborted = true;
   ++world().counts.aborted;
   --world().open_communicators;
+  ++comm->clique->aborted;
+  world().aborted.notify_all();
   do_what_can_be_done();
+  if (world().behaviour.ends_together) {
+    world().aborted.wait_for(lock, std::chrono::seconds{10},
+                             [clique = comm->clique] { return clique->aborted == clique->size; });
+  }
   return ncclSuccess;
 }
 auto ncclCommFinalize(ncclComm_t comm) -> ncclResult_t {
   std::scoped_lock const lock{world().mutex};
   comm->stream = nullptr;
-  comm->polls_left = 2;
+  comm->polls_left = world().behaviour.ends_together ? std::numeric_limits<int>::max() : 2;
   return ncclInProgress;
 }
 auto ncclCommDestroy(ncclComm_t) -> ncclResult_t {

@@ -17,7 +17,8 @@ struct Behaviour {
   int devices = 64;
   cudaError_t device_count_result = cudaSuccess;
   int nccl_version = NCCL_VERSION_CODE;
-  bool reversed = false;  ///< NCCL combines from the last rank to the first.
+  bool reversed = false;       ///< NCCL combines from the last rank to the first.
+  bool ends_together = false;  ///< To finalize and to abort wait for all ranks, for ten seconds at most.
 };
 
 /// What has been called so far.

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <latch>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -316,6 +318,32 @@ TEST_CASE("an error that NCCL finds while ranks wait ends the wait, with NCCL's 
         "or cut off "
         "another rank; restart from the last checkpoint");
   CHECK(fake_gpu::counts().aborted == 2);
+  CHECK(fake_gpu::leaked() == 0);
+}
+
+TEST_CASE("a rank that fails comes to abort the others before NCCL has ended its communicator together with theirs") {
+  for (bool const by_nccl : {true, false}) {
+    CAPTURE(by_nccl);
+    auto const group = new_group(2);
+    fake_gpu::change({.ends_together = true});
+    auto const begin = std::chrono::steady_clock::now();
+    auto const thrown = gpu_world::outcomes(*group, [&](Rank rank) {
+      try {
+        auto collective = on_own_device(group, rank);
+        reduce_some(collective);
+        if (rank == Rank{0} && by_nccl) fake_gpu::break_communicator(0, ncclSystemError);
+        if (rank == Rank{0} && !by_nccl) throw std::runtime_error{"out of luck"};
+        reduce_some(collective);
+      } catch (std::exception const&) {
+        group->abort();
+        throw;
+      }
+    });
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{4});  // each end waits for longer
+    CHECK_THROWS_AS(std::rethrow_exception(thrown[0]), std::exception);
+    CHECK_THROWS_AS(std::rethrow_exception(thrown[1]), raytrain::Stopped);
+    CHECK(fake_gpu::counts().aborted == 2);
+  }
   CHECK(fake_gpu::leaked() == 0);
 }
 

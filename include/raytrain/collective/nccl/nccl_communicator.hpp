@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/waiting.hpp>
+#include <raytrain/core/call_apart.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
@@ -144,7 +146,8 @@ class NcclId {
 
 namespace raytrain::detail {
 
-/// A non-blocking communicator of NCCL: none of its calls waits for other ranks, but for `abort` and the end.
+/// A non-blocking communicator of NCCL: none of its calls waits for other ranks. The end waits for those of the host,
+/// at most for some seconds; not at all behind an exception, of which they learn later.
 ///
 /// Threads: one at a time.
 class NcclCommunicator {
@@ -184,9 +187,12 @@ class NcclCommunicator {
     return state != ncclInProgress;
   }
 
-  /// Ends what it has on the device, without the other ranks.
+  /// Ends what it has on the device, without the other ranks. NCCL waits until all ranks of the host have done so
+  /// before it frees what they share; this does not wait that long.
   void abort() noexcept {
-    if (comm_ != nullptr) (void)ncclCommAbort(std::exchange(comm_, nullptr));
+    if (comm_ == nullptr) return;
+    constexpr std::chrono::milliseconds moment{300};
+    (void)call_apart([comm = std::exchange(comm_, nullptr)] { (void)ncclCommAbort(comm); }).wait_for(moment);
   }
 
  private:
@@ -195,6 +201,7 @@ class NcclCommunicator {
   /// Lets go what other ranks may still fetch from this one; not for ever, if they are lost.
   void finalize() noexcept {
     if (comm_ == nullptr) return;
+    if (std::uncaught_exceptions() > exceptions_before_) return abort();
     auto state = ncclCommFinalize(comm_);
     Backoff backoff;
     for (std::chrono::nanoseconds waited{0}; state == ncclInProgress && waited < finalize_limit;) {
@@ -206,6 +213,7 @@ class NcclCommunicator {
   }
 
   ncclComm_t comm_ = nullptr;
+  int exceptions_before_ = std::uncaught_exceptions();
 };
 
 }  // namespace raytrain::detail

@@ -17,7 +17,6 @@
 
 #include <c10/core/Stream.h>
 
-#include <raytrain/backend/torch/detail/call_apart.hpp>
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
 #include <raytrain/backend/torch/detail/nccl_arrays.hpp>
 #include <raytrain/backend/torch/detail/nccl_library.hpp>
@@ -25,6 +24,7 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/waiting.hpp>
+#include <raytrain/core/call_apart.hpp>
 #include <raytrain/core/element_type.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
