@@ -81,7 +81,7 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
                    .world_size = world_size(),
                    .virtual_shards = virtual_shards(),
                    .shares_process = process_workers() > WorldSize{1},
-                   .gpu = device_.gpu()}},
+                   .gpu = device_.drawing_gpu()}},
       step_timer_{std::move(timer)},
       models_{{.collective = *unlocking_,
                .device = device_,

@@ -108,7 +108,7 @@ RAYTRAIN_TORCH_INLINE auto current_stream(at::Device device) -> std::optional<c1
 RAYTRAIN_TORCH_INLINE auto DeviceArrays::start(Task const& task) -> Pending {
   if (auto const stream = current_stream(device_)) refuse_capture(*stream, task.call, rank());
   for (auto const* const array : {task.from.data(), static_cast<std::byte const*>(task.to.data())}) {
-    if (array == nullptr || device_.is_cpu()) continue;
+    if (array == nullptr || !device_.is_cuda()) continue;  // of no other LibTorch 1.13 can tell
     try {
       (void)at::globalContext().getDeviceFromPtr(const_cast<std::byte*>(array), device_.type());
     } catch (c10::Error const&) {

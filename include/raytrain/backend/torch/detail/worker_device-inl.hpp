@@ -39,22 +39,22 @@
 
 namespace raytrain::detail {
 
-/// How many tests pretend that there are.
-RAYTRAIN_TORCH_INLINE auto pretended_devices() noexcept -> std::atomic<int>& {
-  static std::atomic<int> count{0};
-  return count;
+/// What tests pretend that there is.
+RAYTRAIN_TORCH_INLINE auto pretended_devices() noexcept -> std::atomic<Devices>& {
+  static std::atomic<Devices> devices{};
+  return devices;
 }
 
 RAYTRAIN_TORCH_INLINE auto Devices::here() -> Devices {
-  if (auto const pretended = pretended_devices().load(); pretended > 0) return {at::kCPU, pretended};
+  if (auto const pretended = pretended_devices().load(); pretended.count > 0) return pretended;
   return {at::kCUDA, static_cast<int>(torch::cuda::device_count())};
 }
 
-RAYTRAIN_TORCH_INLINE void Devices::pretend(int count) { pretended_devices() = count; }
+RAYTRAIN_TORCH_INLINE void Devices::pretend(int count, at::DeviceType type) { pretended_devices() = {type, count}; }
 
 RAYTRAIN_TORCH_INLINE auto Devices::names() -> std::vector<std::string> {
-  if (auto const pretended = pretended_devices().load(); pretended > 0) {
-    return {static_cast<std::size_t>(pretended), "a pretended one"};
+  if (auto const pretended = pretended_devices().load(); pretended.count > 0) {
+    return {static_cast<std::size_t>(pretended.count), "a pretended one"};
   }
   std::vector<std::string> names;
   for (auto const& gpu : GpuDriver::ask().gpus) names.push_back(gpu.name);
@@ -89,7 +89,7 @@ RAYTRAIN_TORCH_INLINE void check_devices(ScalingConfig const& scaling) {
                        .value_or(GpuProblem{"the driver has GPUs, and LibTorch finds none",
                                             "see what python3 -c 'import torch; torch.cuda.init()' says"}));
   }
-  if (type != at::kCPU && !RunsBackwardsHere<c10::AutogradState>) {
+  if (type == at::kCUDA && !RunsBackwardsHere<c10::AutogradState>) {
     throw Error{
         Errc::invalid_config, attempted,
         fmt::format("is set, and LibTorch {}.{} runs the backwards of all workers on a GPU in one thread, where "

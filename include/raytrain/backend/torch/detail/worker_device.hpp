@@ -22,7 +22,7 @@
 namespace raytrain::detail {
 
 /// The devices that workers of this process may train on: the GPUs that LibTorch sees. Tests pretend that there are
-/// some, whose memory is the CPU's.
+/// some, which are the CPU, or of a type that the test has taught LibTorch.
 struct Devices {
   at::DeviceType type = at::kCUDA;
   int count = 0;
@@ -30,7 +30,7 @@ struct Devices {
   [[nodiscard]] static auto here() -> Devices;
   /// As NVIDIA's driver calls them, in their order; none where it cannot be asked.
   [[nodiscard]] static auto names() -> std::vector<std::string>;
-  static void pretend(int count);  ///< For tests; 0 ends it.
+  static void pretend(int count, at::DeviceType type = at::kCPU);  ///< For tests; 0 ends it.
 };
 
 /// Before any worker starts.
@@ -67,6 +67,11 @@ class WorkerDevice {
   [[nodiscard]] auto devices() const -> std::vector<at::Device>;
   /// The device, if it is not the CPU.
   [[nodiscard]] auto gpu() const noexcept -> std::optional<at::Device>;
+
+  /// The same, if LibTorch draws random numbers there that raytrain can give to each worker.
+  [[nodiscard]] auto drawing_gpu() const noexcept -> std::optional<at::Device> {
+    return type_ == at::kCUDA ? gpu() : std::nullopt;
+  }
 
   /// Moves a model there.
   void place(torch::nn::Module& model) const {
