@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -154,4 +155,38 @@ TEST_CASE("a rank's own file lies in its folder, and not in what another rank co
   REQUIRE(files.size() == 1);
   CHECK(files.begin()->first == "rank_0001/sums");
   CHECK_THROWS_WITH_AS(draft.add("sums", "again"), doctest::Contains("it was added before"), Error);
+}
+
+TEST_CASE("a file that is incomplete is completed at once, unless it is added inside report") {
+  int calls = 0;
+  auto const add = [&](CheckpointDraft& part) { part.add_incomplete("model", SharedBytes{Bytes{}}, [&] { ++calls; }); };
+  CheckpointDraft draft;
+  add(draft);
+  CHECK(calls == 1);
+  CHECK(draft.is_complete());
+  auto filled = CheckpointDraft::replicated(add);
+  filled.fill(Rank{0});
+  CHECK(calls == 2);
+  CHECK(filled.is_complete());
+  auto reported = CheckpointDraft::replicated(add);
+  reported.fill(Rank{0}, SnapshotBuffers{});
+  CHECK(calls == 2);
+  CHECK_FALSE(reported.is_complete());
+  CHECK_FALSE(reported.may_be_incomplete());
+}
+
+TEST_CASE(
+    "a file that is incomplete is completed once for all copies of a draft, and what that throws is known to all") {
+  int calls = 0;
+  auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
+    part.add_incomplete("model", SharedBytes{Bytes{}}, [&] {
+      ++calls;
+      throw std::runtime_error{"the device is lost"};
+    });
+  });
+  draft.fill(Rank{0}, SnapshotBuffers{});
+  auto const copy = draft;
+  CHECK_THROWS_WITH(draft.wait_until_complete(), "the device is lost");
+  CHECK_THROWS_WITH(copy.wait_until_complete(), "the device is lost");
+  CHECK(calls == 1);
 }

@@ -15,6 +15,7 @@
 
 #include <doctest/doctest.h>
 
+#include <raytrain/checkpoint/checkpoint_copies.hpp>
 #include <raytrain/checkpoint/directory_store.hpp>
 #include <raytrain/testing/faulty_store.hpp>
 
@@ -142,6 +143,96 @@ TEST_CASE("of a part without files the controller is told at once by the worker,
   CHECK(told.size() == 2);
   CHECK((by == std::vector(2, std::this_thread::get_id())));
   CHECK(written == 0);
+}
+
+TEST_CASE("a part is written once its content is complete, for which the worker does not wait") {
+  TemporaryFolder const folder;
+  std::promise<void> let_complete;
+  std::atomic<bool> is_complete{false};
+  std::atomic<int> written_too_early{0};
+  testing::FaultyStore store{std::make_shared<DirectoryStore>(folder.path()), [&](std::string_view) {
+                               if (!is_complete) ++written_too_early;
+                             }};
+  store.begin(StartId{1}, {});
+  BackgroundThread store_thread;
+  std::vector<std::uint64_t> told;
+  FunctionQueue queue{
+      [&](WorkerMessage const& message) { told.push_back(std::get<CheckpointRef>(message).files.size()); }};
+  WorkerLink link{{}, queue};
+  CheckpointStager stager{{.store = store, .store_thread = store_thread, .link = link}};
+  auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
+    part.add_incomplete("model", SharedBytes{Bytes(8)}, [&] {
+      let_complete.get_future().wait();
+      is_complete = true;
+    });
+  });
+  stager.fill(draft);
+  stager.begin_staging(std::move(draft), CheckpointOrdinal{0}, {});
+  let_complete.set_value();
+  stager.finish_staging();
+  CHECK(is_complete);
+  CHECK(written_too_early == 0);
+  CHECK(told == std::vector<std::uint64_t>{1});
+}
+
+TEST_CASE(
+    "a part whose content cannot be completed is not written, and its worker is told why, also a copy of another's") {
+  for (auto const is_copy : {false, true}) {
+    CAPTURE(is_copy);
+    TemporaryFolder const folder;
+    std::atomic<int> written{0};
+    testing::FaultyStore store{std::make_shared<DirectoryStore>(folder.path()), [&](std::string_view) { ++written; }};
+    store.begin(StartId{1}, {});
+    BackgroundThread store_thread;
+    std::atomic<int> told{0};
+    FunctionQueue queue{[&](WorkerMessage const&) { ++told; }};
+    WorkerLink link{{.world_rank = Rank{is_copy ? 1U : 0U}, .world_size = WorldSize{2}}, queue};
+    CheckpointStager stager{{.store = store,
+                             .store_thread = store_thread,
+                             .link = link,
+                             .on_failed_write = OnFailedWrite::warn,
+                             .copies = {.kept = std::make_shared<CheckpointCopies>(), .of_replicated = is_copy}}};
+    auto draft = CheckpointDraft::replicated(
+        [](CheckpointDraft& part) { part.add_incomplete("model", SharedBytes{Bytes(8)}, [] { throw Refused{}; }); });
+    stager.fill(draft);
+    stager.begin_staging(std::move(draft), CheckpointOrdinal{0}, {});
+    CHECK_THROWS_AS(stager.finish_staging(), Refused);
+    CHECK(written == 0);
+    CHECK(told == 0);
+  }
+}
+
+TEST_CASE("of a rank that only keeps a copy the controller is told once the copy is complete, held or not") {
+  for (auto const is_held : {false, true}) {
+    CAPTURE(is_held);
+    TemporaryFolder const folder;
+    DirectoryStore store{folder.path(), StartId{1}};
+    BackgroundThread store_thread;
+    std::atomic<bool> is_complete{false};
+    std::vector<bool> told;
+    FunctionQueue queue{[&](WorkerMessage const& message) {
+      CHECK(std::get<CheckpointRef>(message).files.empty());
+      told.push_back(is_complete);
+    }};
+    WorkerLink link{{.world_rank = Rank{1}, .world_size = WorldSize{2}}, queue};
+    auto const kept = std::make_shared<CheckpointCopies>();
+    CheckpointStager stager{
+        {.store = store, .store_thread = store_thread, .link = link, .copies = {.kept = kept, .of_replicated = true}}};
+    auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
+      part.add_incomplete("model", SharedBytes{Bytes(8)}, [&] { is_complete = true; });
+    });
+    is_held ? stager.fill_to_hold(draft) : stager.fill(draft);
+    if (is_held) {
+      stager.hold(std::move(draft), CheckpointOrdinal{0}, {});
+      stager.begin_staging_held();
+    } else {
+      stager.begin_staging(std::move(draft), CheckpointOrdinal{0}, {});
+    }
+    stager.finish_staging();
+    CHECK(told == std::vector{true});
+    kept->settle({CheckpointOrdinal{0}, CheckpointNumber{1}, {}});
+    CHECK(kept->find(CheckpointNumber{1}, "model"));
+  }
 }
 
 TEST_CASE("a worker that knows of a checkpoint's commit still does when the one before is committed after it") {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <optional>
 #include <span>
 #include <string>
@@ -61,6 +63,20 @@ RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, Bytes content) -> Ch
 RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, std::string_view text) -> CheckpointDraft& {
   auto const bytes = bytes_of(text);
   return add(std::move(name), Bytes{bytes.begin(), bytes.end()});
+}
+
+RAYTRAIN_INLINE auto CheckpointDraft::add_incomplete(std::string name, Content content, std::function<void()> complete)
+    -> CheckpointDraft& {
+  add(std::move(name), std::move(content));
+  incomplete_.push_back(std::async(std::launch::deferred, std::move(complete)).share());
+  if (may_be_incomplete()) return *this;
+  wait_until_complete();
+  incomplete_.clear();
+  return *this;
+}
+
+RAYTRAIN_INLINE void CheckpointDraft::wait_until_complete() const {
+  for (auto const& file : incomplete_) std::shared_future<void>{file}.get();
 }
 
 RAYTRAIN_INLINE auto CheckpointDraft::add_own(std::string name, Bytes content) -> CheckpointDraft& {

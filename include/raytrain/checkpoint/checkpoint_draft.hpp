@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <map>
 #include <optional>
 #include <set>
@@ -11,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <raytrain/checkpoint/checkpoint.hpp>
 #include <raytrain/checkpoint/rank_folder.hpp>
@@ -55,6 +57,13 @@ class CheckpointDraft {
   auto add(std::string name, Bytes content) -> CheckpointDraft&;
   auto add(std::string name, Content content) -> CheckpointDraft&;
   auto add(std::string name, std::string_view text) -> CheckpointDraft&;
+
+  /// A file whose content is not there yet: it is when `complete` returns, as one that a device still copies. Who
+  /// stages the draft calls that once, on a thread beside the training; where the draft is not filled inside `report`
+  /// it is called here. What it throws fails the checkpoint.
+  ///
+  /// Errors: as `add`.
+  auto add_incomplete(std::string name, Content content, std::function<void()> complete) -> CheckpointDraft&;
 
   /// A file of this rank's own, which lies in `rank_folder_name`, also where the rest is the same on every rank.
   ///
@@ -102,6 +111,18 @@ class CheckpointDraft {
   /// a draft without such a function.
   void fill(Rank rank, std::optional<SnapshotBuffers> buffers = std::nullopt);
 
+  /// Whether it is filled inside `report`, where a file may be added that is incomplete until it is written.
+  [[nodiscard]] auto may_be_incomplete() const noexcept -> bool { return buffers_.has_value(); }
+
+  /// Whether the content of each file is there already.
+  [[nodiscard]] auto is_complete() const noexcept -> bool { return incomplete_.empty(); }
+
+  /// Returns when the content of each file is there.
+  ///
+  /// Threads: any; of several copies one waits for all.
+  /// Errors:  what a function given to `add_incomplete` has thrown, each time.
+  void wait_until_complete() const;
+
   /// Whether it has no file; where there is something to fill, known only after `fill`.
   [[nodiscard]] auto empty() const noexcept -> bool { return files_.empty(); }
   [[nodiscard]] auto is_filled() const noexcept -> bool { return !fill_; }
@@ -110,6 +131,7 @@ class CheckpointDraft {
   [[nodiscard]] auto without_own() const -> CheckpointDraft;
   /// Whether it is yet to be filled with what is the same on every rank.
   [[nodiscard]] auto is_yet_replicated() const noexcept -> bool { return fill_ && is_replicated_; }
+  /// Of a draft that `is_complete`, or was waited for, the contents are there.
   [[nodiscard]] auto files() const noexcept -> std::map<std::string, Content> const& { return files_; }
   /// The same by the names that they have in the checkpoint, as that rank's part.
   [[nodiscard]] auto files_of(Rank rank) const -> std::map<std::string, Content>;
@@ -124,6 +146,7 @@ class CheckpointDraft {
   std::set<std::string> own_files_;      // those of `files_` that `add_own` was given
   std::set<std::string> files_for_all_;  // those that `set_for_all` was given
   std::map<std::string, std::string> metadata_;
+  std::vector<std::shared_future<void>> incomplete_;  // each calls a function of `add_incomplete` once, for all copies
   Fill fill_;
   bool is_replicated_ = false;              // `fill_` is for rank 0 alone
   std::optional<SnapshotBuffers> buffers_;  // while it is filled

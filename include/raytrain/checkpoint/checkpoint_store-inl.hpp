@@ -50,6 +50,7 @@ RAYTRAIN_INLINE auto CheckpointStore::stage(CheckpointDraft const& draft, Rank r
     throw Error{Errc::invalid_call, attempted, "the draft is a replicated one whose files are not made yet",
                 "call CheckpointDraft::fill first"};
   }
+  draft.wait_until_complete();
   auto const files = draft.files_of(rank);
   for (auto const& [name, content] : files) {
     if (auto const problem = detail::file_name_problem(name)) {

@@ -42,9 +42,8 @@ RAYTRAIN_INLINE void CheckpointStager::fill(CheckpointDraft& draft) {
 RAYTRAIN_INLINE void CheckpointStager::fill_to_hold(CheckpointDraft& draft) {
   give_up_held();
   if (options_.copies.of_replicated && draft.is_yet_replicated()) {
-    auto copy = draft.without_own();
-    copy.fill(Rank{0}, buffers_);
-    replicated_ = copy.files_of(Rank{0});
+    replicated_ = draft.without_own();
+    replicated_.fill(Rank{0}, buffers_);
   }
   draft.fill(rank(), buffers_);
 }
@@ -77,13 +76,16 @@ RAYTRAIN_INLINE void CheckpointStager::give_up_held() {
 RAYTRAIN_INLINE auto CheckpointStager::prepare_part(CheckpointDraft draft, CheckpointOrdinal checkpoint,
                                                     TakenData::State taken) -> std::optional<Part> {
   give_up_held();
+  auto replicated = std::exchange(replicated_, {});
   if (options_.copies.kept) {  // before anybody can commit it
-    auto files = std::exchange(replicated_, {});
+    auto files = replicated.files_of(Rank{0});
     files.merge(draft.files_of(rank()));
     options_.copies.kept->add(checkpoint, std::move(files));
     held_copy_ = checkpoint;
   }
-  if (!draft.empty()) return Part{std::move(draft), checkpoint, std::move(taken)};
+  if (!draft.empty() || !replicated.is_complete()) {
+    return Part{std::move(draft), std::move(replicated), checkpoint, std::move(taken)};
+  }
   tell_of({rank(), checkpoint, {}, draft.metadata()}, std::move(taken));
   return std::nullopt;
 }
@@ -117,6 +119,8 @@ RAYTRAIN_INLINE void CheckpointStager::tell_of(CheckpointRef ref, TakenData::Sta
 }
 
 RAYTRAIN_INLINE auto CheckpointStager::stage_part(Part const& part) -> CheckpointRef {
+  part.replicated.wait_until_complete();
+  if (part.draft.empty()) return {rank(), part.checkpoint, {}, part.draft.metadata()};
   for (int retries = 0;; ++retries) {
     try {
       return options_.store.stage(part.draft, rank(), part.checkpoint);

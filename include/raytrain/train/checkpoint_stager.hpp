@@ -51,7 +51,8 @@ class CheckpointStager {
   ~CheckpointStager();
 
   /// Calls `CheckpointDraft::fill` once this worker's previous part is staged, with the memory that that part
-  /// had: so one copy of the state is in memory, and not two. The part that is held is given up.
+  /// had: so one copy of the state is in memory, and not two. The part that is held is given up. What is incomplete
+  /// then, the store thread waits for.
   ///
   /// Errors: `io` of the previous part.
   void fill(CheckpointDraft& draft);
@@ -81,12 +82,13 @@ class CheckpointStager {
 
   struct Part {
     CheckpointDraft draft;
+    CheckpointDraft replicated;  // of which a copy is kept, and nothing is written here
     CheckpointOrdinal checkpoint{};
     TakenData::State taken;
   };
 
   // Keeps the copy of the part, and gives up the part that is held. None for a draft without files, which needs no
-  // writing: of that one the controller is told here, on the worker's thread.
+  // writing: of that one the controller is told here, on the worker's thread, unless the copy is yet incomplete.
   auto prepare_part(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken) -> std::optional<Part>;
   // To the store thread, which is done with the part before.
   void post(Part part);
@@ -101,7 +103,7 @@ class CheckpointStager {
 
   Options options_;
   SnapshotBuffers buffers_;
-  CheckpointCopies::Files replicated_;  // of the draft that was filled last, until its part is held
+  CheckpointDraft replicated_;  // of the draft that was filled last, until its part is held
   std::optional<Part> held_;
   std::optional<CheckpointOrdinal> held_copy_;  // in `Options::copies`, of the part that is held or told of
   std::shared_ptr<Staging> staging_;            // of the part that was begun last; none: it was waited for
