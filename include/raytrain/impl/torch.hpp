@@ -11,6 +11,7 @@
 #include <raytrain/backend/torch/detail/data_loaders-inl.hpp>
 #include <raytrain/backend/torch/detail/device_arrays-inl.hpp>
 #include <raytrain/backend/torch/detail/device_copies-inl.hpp>
+#include <raytrain/backend/torch/detail/device_snapshot-inl.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
 #include <raytrain/backend/torch/detail/freed_memory-inl.hpp>
 #include <raytrain/backend/torch/detail/generators-inl.hpp>

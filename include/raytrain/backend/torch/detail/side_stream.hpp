@@ -31,6 +31,9 @@ class SideStream {
     before_->block(*stream_);
   }
 
+  /// Of a device that is not the CPU.
+  [[nodiscard]] auto stream() const -> c10::Stream { return stream_.value(); }
+
   /// Calls `work`, which puts operations on this stream.
   template <class F>
   void run(F const& work) const {

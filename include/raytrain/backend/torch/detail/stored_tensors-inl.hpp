@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +21,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <torch/torch.h>
 
+#include <raytrain/backend/torch/detail/device_snapshot.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
 #include <raytrain/checkpoint/checkpoint_draft.hpp>
@@ -155,24 +158,46 @@ RAYTRAIN_TORCH_INLINE auto tensor_at(std::byte* place, at::Tensor const& like) -
   return at::from_blob(place, like.sizes(), at::TensorOptions{}.dtype(like.scalar_type()));
 }
 
+RAYTRAIN_TORCH_INLINE auto snapshot_of_devices(std::vector<NamedTensor> const& tensors, TensorIndex const& index)
+    -> std::optional<DeviceSnapshot> {
+  std::map<std::string_view, at::Tensor const*> on_devices;
+  for (auto const& named : tensors) {
+    if (!named.tensor.is_cpu() && named.tensor.numel() > 0) on_devices[named.name] = &named.tensor;
+  }
+  if (on_devices.empty()) return std::nullopt;
+  std::vector<DeviceSnapshot::Piece> pieces;
+  for (auto const& stored : index.tensors) {
+    auto const found = on_devices.find(stored.name);
+    if (found != on_devices.end()) pieces.push_back({*found->second, stored.begin_bytes});
+  }
+  return DeviceSnapshot::take(pieces, index.file_bytes);
+}
+
 RAYTRAIN_TORCH_INLINE void add_tensors(CheckpointDraft& draft, std::string file,
                                        std::vector<NamedTensor> const& tensors, TensorMetadata metadata) {
   std::vector<StoredTensor> stored;
   for (auto const& named : tensors) stored.push_back(stored_of(named));
   auto const index = place_tensors(std::move(stored), std::move(metadata));
-  auto const memory = draft.allocate(std::move(file), index.file_bytes);
+  SignsOfLife::During const saves{SignsOfLife::Activity::saves};  // however long it takes
+  auto snapshot = draft.may_be_incomplete() ? snapshot_of_devices(tensors, index) : std::nullopt;
+  auto const memory = snapshot ? std::span{static_cast<std::byte*>(snapshot->file.data_ptr()), index.file_bytes}
+                               : draft.allocate(file, index.file_bytes);
   auto const header = tensor_header(index);
   std::ranges::copy(bytes_of(header), memory.begin());
   std::map<std::string_view, std::byte*> places;
   for (auto const& tensor : index.tensors) places[tensor.name] = memory.data() + tensor.begin_bytes;
-  SignsOfLife::During const saves{SignsOfLife::Activity::saves};  // however long it takes
   copy_tensors(
       tensors,
       [&](NamedTensor const& named) {
         return CopyPiece{places.at(named.name), static_cast<std::byte const*>(named.tensor.data_ptr()),
                          named.tensor.nbytes()};
       },
-      [&](NamedTensor const& named) { tensor_at(places.at(named.name), named.tensor).copy_(named.tensor); });
+      [&](NamedTensor const& named) {
+        if (!snapshot || named.tensor.is_cpu()) tensor_at(places.at(named.name), named.tensor).copy_(named.tensor);
+      });
+  if (!snapshot) return;
+  auto owner = std::make_shared<at::Tensor>(std::move(snapshot->file));
+  draft.add_incomplete(std::move(file), SharedBytes{memory, std::move(owner)}, std::move(snapshot->arrived));
 }
 
 RAYTRAIN_TORCH_INLINE void copy_stored(BytesView file, TensorIndex const& index,

@@ -60,10 +60,12 @@ struct NamedTensor {
 [[nodiscard]] auto state_tensors(torch::nn::Module const& module, torch::serialize::OutputArchive& archive)
     -> std::optional<std::vector<NamedTensor>>;
 
-/// Adds a file of tensors, each of which `is_storable`, to a draft.
+/// Adds a file of tensors, each of which `is_storable`, to a draft. They may be changed as soon as this returns.
 ///
 /// Errors: `invalid_report` for names that a file cannot have.
-/// Cost:   each is copied once, by as many threads as the calling thread's tensor operations have.
+/// Cost:   each is copied once, by as many threads as the calling thread's tensor operations have. Inside `report`
+///         those of a device are copied there, and by the device to pinned memory while the program goes on; without
+///         room for that, and elsewhere, this waits for the device.
 void add_tensors(CheckpointDraft& draft, std::string file, std::vector<NamedTensor> const& tensors,
                  TensorMetadata metadata);
 
