@@ -353,19 +353,30 @@ class Call {
   auto shown(at::Tensor const& tensor) -> at::Tensor {
     if (!tensor.defined() || tensor.device().type() != type) return tensor;
     device_ = tensor.device();
-    shown_.emplace_back(tensor, on_cpu(tensor));
+    auto const may_grow = tensor.numel() == 0;  // the place of a result
+    shown_.emplace_back(tensor,
+                        may_grow ? at::empty(tensor.sizes(), tensor.options().device(c10::kCPU)) : on_cpu(tensor));
     return shown_.back().second;
   }
 
   auto given_back(at::Tensor const& result) const -> at::Tensor {
     if (!result.defined()) return result;
     for (auto const& [own, view] : shown_) {
-      if (result.is_same(view)) return own;
+      if (result.is_same(view)) {
+        if (own.sizes() == view.sizes()) return own;
+        auto const grown = copied(view);
+        own.unsafeGetTensorImpl()->set_storage_keep_dtype(grown.storage());
+        own.unsafeGetTensorImpl()->set_sizes_and_strides(grown.sizes(), grown.strides());
+        return own;
+      }
       if (!shares_storage(result, view)) continue;
       auto part = at::detail::make_tensor<c10::TensorImpl>(c10::Storage{own.storage()}, own.key_set(), own.dtype());
       part.unsafeGetTensorImpl()->set_sizes_and_strides(result.sizes(), result.strides(), result.storage_offset());
       return part;
     }
+    return copied(result);
+  }
+  auto copied(at::Tensor const& result) const -> at::Tensor {
     auto own = at::empty_strided(result.sizes(), result.strides(), result.options().device(device_));
     on_cpu(own).copy_(result);
     return own;

@@ -17,7 +17,6 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/backend/torch.hpp>
-#include <raytrain/backend/torch/detail/device_copies.hpp>
 #include <raytrain/trainer.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -34,7 +33,7 @@ namespace {
 auto const device = at::Device{pretended_device::type, 0};
 auto const there = at::TensorOptions{device};
 
-enum class Optimizer : std::uint8_t { sgd, adam, sharded_adam };
+enum class Optimizer : std::uint8_t { sgd, adam, lamb, lars, sharded_adam };
 
 struct Steps {
   bool on_device = true;
@@ -59,6 +58,7 @@ auto trained(Steps const& steps) -> Trained {
   Trained trained;
   auto const train = [&](TorchContext& ctx) {
     auto model = ctx.prepare_model([] { return DeviceNet{}; }, steps.options());
+    AveragedModel averaged{model, {.decay = 0.9}};
     auto shard = ctx.dataset_shard("train");
     auto& own = waits[ctx.world_rank().value];
     auto const run = [&](torch::optim::Optimizer& optimizer) {
@@ -75,6 +75,7 @@ auto trained(Steps const& steps) -> Trained {
           if (!is_last) continue;
           optimizer.step();
           optimizer.zero_grad();
+          averaged.update();
         }
         for (auto& wait : take_waits()) own.push_back(std::move(wait));
       }
@@ -84,6 +85,12 @@ auto trained(Steps const& steps) -> Trained {
       run(optimizer);
     } else if (steps.optimizer == Optimizer::adam) {
       torch::optim::Adam optimizer{model->parameters(), torch::optim::AdamOptions{1e-3}};
+      run(optimizer);
+    } else if (steps.optimizer == Optimizer::lamb) {
+      LAMB optimizer{model->parameters(), LAMBOptions{1e-3}};
+      run(optimizer);
+    } else if (steps.optimizer == Optimizer::lars) {
+      LARS optimizer{model->parameters(), LARSOptions{1e-3}};
       run(optimizer);
     } else {
       auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, torch::optim::AdamOptions{1e-3});
@@ -173,7 +180,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a step on a device does not wait for it, with whatever optimizer, accumulated or not") {
-  for (auto const optimizer : {Optimizer::sgd, Optimizer::adam, Optimizer::sharded_adam}) {
+  for (auto const optimizer :
+       {Optimizer::sgd, Optimizer::adam, Optimizer::lamb, Optimizer::lars, Optimizer::sharded_adam}) {
     for (auto const accumulate : {1, 3}) {
       CAPTURE(static_cast<int>(optimizer));
       CAPTURE(accumulate);
