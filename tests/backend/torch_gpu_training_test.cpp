@@ -181,6 +181,34 @@ TEST_CASE("a training on a GPU goes on from a checkpoint of the CPU, and the rev
   }
 }
 
+TEST_CASE("a checkpoint of a GPU holds what was there when it was reported, whatever is put on the GPU behind that") {
+  Gpus const gpus;
+  TemporaryFolder const folder;
+  auto const fill = [](torch::nn::Linear& model, double value) {
+    torch::NoGradGuard const no_grad;
+    model->weight.fill_(value);
+  };
+  auto const train = [&](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return torch::nn::Linear{1'024, 1'024}; });
+    for (auto epoch = 0; epoch < 4; ++epoch) {
+      fill(model, epoch);
+      ctx.report(Epoch{epoch, 0.5}, save(model));
+      fill(model, -1);
+    }
+  };
+  Trainer<TorchBackend> trainer{train,
+                                {.scaling = gpu_scaling(2, true),
+                                 .run = {.name = "run", .storage_path = folder.path(), .handle_signals = false}}};
+  auto const result = trainer.fit();
+  CHECK(result.checkpoints.size() == 4);
+  for (auto const& checkpoint : result.checkpoints) {
+    torch::nn::Linear model{1'024, 1'024};
+    load(checkpoint, {model});
+    auto const expected = static_cast<double>(checkpoint.training_iteration()) - 1;
+    CHECK(torch::equal(model->weight, torch::full_like(model->weight, expected)));
+  }
+}
+
 TEST_CASE("a failure on a GPU costs what was trained since the last checkpoint, and changes nothing") {
   Gpus const gpus;
   auto has_failed = std::make_shared<std::atomic<bool>>(false);
