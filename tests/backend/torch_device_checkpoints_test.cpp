@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include <raytrain/backend/torch.hpp>
+#include <raytrain/backend/torch/detail/device_snapshot.hpp>
 #include <raytrain/trainer.hpp>
 
 #include "../support/temporary_folder.hpp"
@@ -175,6 +176,19 @@ TEST_CASE("a device that fails as it copies a checkpoint fails the run, and noth
     check_contains(text, "copying a checkpoint from a device");
     check_contains(text, "the pretended device is lost");
     CHECK(result.files.empty());
+  }
+}
+
+TEST_CASE("a copy that is given up is not trusted, whether the device has come to its end or not") {
+  PretendedDevice const pretended;
+  for (auto const is_late : {false, true}) {
+    CAPTURE(is_late);
+    std::optional<pretended_device::Late> late;
+    if (is_late) late.emplace();
+    auto const tensor = torch::ones({4}, at::TensorOptions{at::Device{pretended_device::type, 0}});
+    auto const snapshot = raytrain::detail::DeviceSnapshot::take({{tensor, 0}}, tensor.nbytes());
+    REQUIRE(snapshot.has_value());
+    CHECK_THROWS_AS(snapshot->complete([] { return true; }), Stopped);
   }
 }
 

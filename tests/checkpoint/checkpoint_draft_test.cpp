@@ -159,7 +159,9 @@ TEST_CASE("a rank's own file lies in its folder, and not in what another rank co
 
 TEST_CASE("a file that is incomplete is completed at once, unless it is added inside report") {
   int calls = 0;
-  auto const add = [&](CheckpointDraft& part) { part.add_incomplete("model", SharedBytes{Bytes{}}, [&] { ++calls; }); };
+  auto const add = [&](CheckpointDraft& part) {
+    part.add_incomplete("model", SharedBytes{Bytes{}}, [&](auto const&) { ++calls; });
+  };
   CheckpointDraft draft;
   add(draft);
   CHECK(calls == 1);
@@ -176,10 +178,25 @@ TEST_CASE("a file that is incomplete is completed at once, unless it is added in
 }
 
 TEST_CASE(
+    "who reads a draft's files inside report gets them with their contents, and who asks for a name does not wait") {
+  int calls = 0;
+  auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
+    part.add_incomplete("model", SharedBytes{Bytes{}}, [&](auto const&) { ++calls; });
+    CHECK(part.contains("model"));
+    CHECK(calls == 0);
+    CHECK(part.files().size() == 1);
+    CHECK(calls == 1);
+  });
+  draft.fill(Rank{0}, SnapshotBuffers{});
+  draft.wait_until_complete();
+  CHECK(calls == 1);
+}
+
+TEST_CASE(
     "a file that is incomplete is completed once for all copies of a draft, and what that throws is known to all") {
   int calls = 0;
   auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
-    part.add_incomplete("model", SharedBytes{Bytes{}}, [&] {
+    part.add_incomplete("model", SharedBytes{Bytes{}}, [&](auto const&) {
       ++calls;
       throw std::runtime_error{"the device is lost"};
     });

@@ -2,6 +2,7 @@
 #include <raytrain/train/checkpoint_stager.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -161,7 +162,7 @@ TEST_CASE("a part is written once its content is complete, for which the worker 
   WorkerLink link{{}, queue};
   CheckpointStager stager{{.store = store, .store_thread = store_thread, .link = link}};
   auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
-    part.add_incomplete("model", SharedBytes{Bytes(8)}, [&] {
+    part.add_incomplete("model", SharedBytes{Bytes(8)}, [&](auto const&) {
       let_complete.get_future().wait();
       is_complete = true;
     });
@@ -192,14 +193,77 @@ TEST_CASE(
                              .link = link,
                              .on_failed_write = OnFailedWrite::warn,
                              .copies = {.kept = std::make_shared<CheckpointCopies>(), .of_replicated = is_copy}}};
-    auto draft = CheckpointDraft::replicated(
-        [](CheckpointDraft& part) { part.add_incomplete("model", SharedBytes{Bytes(8)}, [] { throw Refused{}; }); });
+    auto draft = CheckpointDraft::replicated([](CheckpointDraft& part) {
+      part.add_incomplete("model", SharedBytes{Bytes(8)}, [](auto const&) { throw Refused{}; });
+    });
     stager.fill(draft);
     stager.begin_staging(std::move(draft), CheckpointOrdinal{0}, {});
     CHECK_THROWS_AS(stager.finish_staging(), Refused);
     CHECK(written == 0);
     CHECK(told == 0);
   }
+}
+
+TEST_CASE("a part that is given up while its content is to come is not written, and nobody is told of it") {
+  for (auto const is_aborted : {false, true}) {
+    CAPTURE(is_aborted);
+    TemporaryFolder const folder;
+    std::atomic<int> written{0};
+    testing::FaultyStore store{std::make_shared<DirectoryStore>(folder.path()), [&](std::string_view) { ++written; }};
+    store.begin(StartId{1}, {});
+    BackgroundThread store_thread;
+    std::atomic<int> told{0};
+    FunctionQueue queue{[&](WorkerMessage const&) { ++told; }};
+    WorkerLink link{{}, queue};
+    std::stop_source failed;
+    CheckpointStager stager{{.store = store,
+                             .store_thread = store_thread,
+                             .link = link,
+                             .failed = failed.get_token(),
+                             .grace_after_failure = std::chrono::milliseconds{0}}};
+    std::promise<void> waits;
+    auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
+      part.add_incomplete("model", SharedBytes{Bytes(8)}, [&](CheckpointDraft::IsGivenUp const& is_given_up) {
+        waits.set_value();
+        while (!is_given_up()) std::this_thread::yield();
+        throw Stopped{};
+      });
+    });
+    stager.fill(draft);
+    stager.begin_staging(std::move(draft), CheckpointOrdinal{0}, {});
+    waits.get_future().wait();
+    if (is_aborted) {
+      link.deliver(Stop{.abort = true});
+    } else {
+      failed.request_stop();
+    }
+    stager.finish_staging();
+    CHECK(written == 0);
+    CHECK(told == 0);
+  }
+}
+
+TEST_CASE("a copy of another rank's part that a failed report has begun is in no later checkpoint") {
+  TemporaryFolder const folder;
+  DirectoryStore store{folder.path(), StartId{1}};
+  BackgroundThread store_thread;
+  FunctionQueue queue{[](WorkerMessage const&) {}};
+  WorkerLink link{{.world_rank = Rank{1}, .world_size = WorldSize{2}}, queue};
+  auto const kept = std::make_shared<CheckpointCopies>();
+  CheckpointStager stager{
+      {.store = store, .store_thread = store_thread, .link = link, .copies = {.kept = kept, .of_replicated = true}}};
+  auto failing = CheckpointDraft::replicated([](CheckpointDraft& part) {
+    part.add("model", "of the report that failed");
+    throw Refused{};
+  });
+  CHECK_THROWS_AS(stager.fill(failing), Refused);
+  CheckpointDraft draft;
+  draft.add("sums", "own");
+  stager.fill(draft);
+  stager.begin_staging(std::move(draft), CheckpointOrdinal{0}, {});
+  stager.finish_staging();
+  kept->settle({CheckpointOrdinal{0}, CheckpointNumber{1}, {}});
+  CHECK_FALSE(kept->find(CheckpointNumber{1}, "model"));
 }
 
 TEST_CASE("of a rank that only keeps a copy the controller is told once the copy is complete, held or not") {
@@ -219,7 +283,7 @@ TEST_CASE("of a rank that only keeps a copy the controller is told once the copy
     CheckpointStager stager{
         {.store = store, .store_thread = store_thread, .link = link, .copies = {.kept = kept, .of_replicated = true}}};
     auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
-      part.add_incomplete("model", SharedBytes{Bytes(8)}, [&] { is_complete = true; });
+      part.add_incomplete("model", SharedBytes{Bytes(8)}, [&](auto const&) { is_complete = true; });
     });
     is_held ? stager.fill_to_hold(draft) : stager.fill(draft);
     if (is_held) {

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <filesystem>
-#include <functional>
-#include <future>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,18 +66,30 @@ RAYTRAIN_INLINE auto CheckpointDraft::add(std::string name, std::string_view tex
   return add(std::move(name), Bytes{bytes.begin(), bytes.end()});
 }
 
-RAYTRAIN_INLINE auto CheckpointDraft::add_incomplete(std::string name, Content content, std::function<void()> complete)
+RAYTRAIN_INLINE auto CheckpointDraft::add_incomplete(std::string name, Content content, Complete complete)
     -> CheckpointDraft& {
   add(std::move(name), std::move(content));
-  incomplete_.push_back(std::async(std::launch::deferred, std::move(complete)).share());
+  incomplete_.push_back(std::make_shared<Incomplete>());
+  incomplete_.back()->complete = std::move(complete);
   if (may_be_incomplete()) return *this;
   wait_until_complete();
   incomplete_.clear();
   return *this;
 }
 
-RAYTRAIN_INLINE void CheckpointDraft::wait_until_complete() const {
-  for (auto const& file : incomplete_) std::shared_future<void>{file}.get();
+RAYTRAIN_INLINE void CheckpointDraft::wait_until_complete(IsGivenUp const& is_given_up) const {
+  for (auto const& file : incomplete_) {
+    std::scoped_lock const lock{file->mutex};
+    if (file->complete) {
+      try {
+        file->complete(is_given_up);
+      } catch (...) {
+        file->failure = std::current_exception();
+      }
+      file->complete = nullptr;
+    }
+    if (file->failure) std::rethrow_exception(file->failure);
+  }
 }
 
 RAYTRAIN_INLINE auto CheckpointDraft::add_own(std::string name, Bytes content) -> CheckpointDraft& {

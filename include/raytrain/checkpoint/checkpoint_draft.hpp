@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <filesystem>
 #include <functional>
-#include <future>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -31,6 +33,10 @@ class CheckpointDraft {
  public:
   using Fill = std::function<void(CheckpointDraft&)>;
   using Content = SharedBytes;
+  /// Whether nobody needs a content any more that is yet to come.
+  using IsGivenUp = std::function<bool()>;
+  /// Returns when a content is there, or throws: `Stopped` soon after it is given up.
+  using Complete = std::function<void(IsGivenUp const&)>;
 
   CheckpointDraft() = default;
 
@@ -63,7 +69,7 @@ class CheckpointDraft {
   /// it is called here. What it throws fails the checkpoint.
   ///
   /// Errors: as `add`.
-  auto add_incomplete(std::string name, Content content, std::function<void()> complete) -> CheckpointDraft&;
+  auto add_incomplete(std::string name, Content content, Complete complete) -> CheckpointDraft&;
 
   /// A file of this rank's own, which lies in `rank_folder_name`, also where the rest is the same on every rank.
   ///
@@ -121,7 +127,7 @@ class CheckpointDraft {
   ///
   /// Threads: any; of several copies one waits for all.
   /// Errors:  what a function given to `add_incomplete` has thrown, each time.
-  void wait_until_complete() const;
+  void wait_until_complete(IsGivenUp const& is_given_up = [] { return false; }) const;
 
   /// Whether it has no file; where there is something to fill, known only after `fill`.
   [[nodiscard]] auto empty() const noexcept -> bool { return files_.empty(); }
@@ -131,13 +137,26 @@ class CheckpointDraft {
   [[nodiscard]] auto without_own() const -> CheckpointDraft;
   /// Whether it is yet to be filled with what is the same on every rank.
   [[nodiscard]] auto is_yet_replicated() const noexcept -> bool { return fill_ && is_replicated_; }
-  /// Of a draft that `is_complete`, or was waited for, the contents are there.
-  [[nodiscard]] auto files() const noexcept -> std::map<std::string, Content> const& { return files_; }
-  /// The same by the names that they have in the checkpoint, as that rank's part.
+  [[nodiscard]] auto contains(std::string const& name) const -> bool { return files_.contains(name); }
+  /// With their contents, for which it waits.
+  ///
+  /// Errors: as `wait_until_complete`.
+  [[nodiscard]] auto files() const -> std::map<std::string, Content> const& {
+    wait_until_complete();
+    return files_;
+  }
+  /// By the names that they have in the checkpoint, as that rank's part; without a wait for their contents.
   [[nodiscard]] auto files_of(Rank rank) const -> std::map<std::string, Content>;
   [[nodiscard]] auto metadata() const noexcept -> std::map<std::string, std::string> const& { return metadata_; }
 
  private:
+  /// A content that is yet to come.
+  struct Incomplete {
+    std::mutex mutex{};
+    Complete complete{};           // empty once it was called
+    std::exception_ptr failure{};  // what it has thrown
+  };
+
   void check_name(std::string const& name) const;
 
   auto add_slice_bytes(std::string name, ElementType type, SlicePlace place, BytesView elements) -> CheckpointDraft&;
@@ -146,7 +165,7 @@ class CheckpointDraft {
   std::set<std::string> own_files_;      // those of `files_` that `add_own` was given
   std::set<std::string> files_for_all_;  // those that `set_for_all` was given
   std::map<std::string, std::string> metadata_;
-  std::vector<std::shared_future<void>> incomplete_;  // each calls a function of `add_incomplete` once, for all copies
+  std::vector<std::shared_ptr<Incomplete>> incomplete_;  // of all copies
   Fill fill_;
   bool is_replicated_ = false;              // `fill_` is for rank 0 alone
   std::optional<SnapshotBuffers> buffers_;  // while it is filled

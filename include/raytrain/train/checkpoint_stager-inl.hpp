@@ -41,6 +41,7 @@ RAYTRAIN_INLINE void CheckpointStager::fill(CheckpointDraft& draft) {
 
 RAYTRAIN_INLINE void CheckpointStager::fill_to_hold(CheckpointDraft& draft) {
   give_up_held();
+  replicated_ = {};  // of a fill that has failed
   if (options_.copies.of_replicated && draft.is_yet_replicated()) {
     replicated_ = draft.without_own();
     replicated_.fill(Rank{0}, buffers_);
@@ -94,6 +95,10 @@ RAYTRAIN_INLINE void CheckpointStager::post(Part part) {
   // A failure is a value, so that this thread alone holds the exception in the end, and ends it.
   std::packaged_task<std::exception_ptr()> task{[this, part = std::optional{std::move(part)}]() mutable {
     try {
+      if (!complete(*part)) {
+        part.reset();
+        return std::exception_ptr{};
+      }
       auto ref = stage_part(*part);
       auto taken = std::move(part->taken);
       part.reset();  // before whoever waits for it makes the next one
@@ -118,8 +123,26 @@ RAYTRAIN_INLINE void CheckpointStager::tell_of(CheckpointRef ref, TakenData::Sta
   options_.link.send(std::move(ref));
 }
 
+RAYTRAIN_INLINE auto CheckpointStager::complete(Part const& part) -> bool {
+  auto const aborted = options_.link.aborted();
+  std::optional<std::chrono::steady_clock::time_point> failed_at;
+  auto const is_given_up = [&] {
+    if (aborted.stop_requested()) return true;
+    if (!options_.failed.stop_requested()) return false;
+    auto const now = std::chrono::steady_clock::now();
+    if (!failed_at) failed_at = now;
+    return now - *failed_at >= options_.grace_after_failure;
+  };
+  try {
+    part.draft.wait_until_complete(is_given_up);
+    part.replicated.wait_until_complete(is_given_up);
+  } catch (Stopped const&) {
+    return false;
+  }
+  return true;
+}
+
 RAYTRAIN_INLINE auto CheckpointStager::stage_part(Part const& part) -> CheckpointRef {
-  part.replicated.wait_until_complete();
   if (part.draft.empty()) return {rank(), part.checkpoint, {}, part.draft.metadata()};
   for (int retries = 0;; ++retries) {
     try {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -41,6 +42,8 @@ class CheckpointStager {
     OnFailedWrite on_failed_write = OnFailedWrite::fail;  ///< As in `CheckpointConfig`.
     int write_retries = 0;                                ///< Likewise.
     std::stop_token failed{};                             ///< When it fires nothing is tried again.
+    /// How long a content may still be to come then: a device's work may never end.
+    std::chrono::milliseconds grace_after_failure{10'000};
     Copies copies{};
   };
 
@@ -93,6 +96,9 @@ class CheckpointStager {
   // To the store thread, which is done with the part before.
   void post(Part part);
   void tell_of(CheckpointRef ref, TakenData::State taken);
+  // On the store thread. False where the part is given up before all its content is there: when the worker is aborted,
+  // and some time after one of its process has failed.
+  auto complete(Part const& part) -> bool;
   // On the store thread. Tries it as often as `write_retries` allows.
   auto stage_part(Part const& part) -> CheckpointRef;
   void give_up_held();

@@ -192,7 +192,8 @@ class NcclCommunicator {
   void abort() noexcept {
     if (comm_ == nullptr) return;
     constexpr std::chrono::milliseconds moment{300};
-    (void)call_apart([comm = std::exchange(comm_, nullptr)] { (void)ncclCommAbort(comm); }).wait_for(moment);
+    auto const end = call_apart([comm = std::exchange(comm_, nullptr)] { (void)ncclCommAbort(comm); });
+    if (end.valid()) (void)end.wait_for(moment);
   }
 
  private:

@@ -11,11 +11,13 @@
 #include <vector>
 
 #include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <raytrain/backend/torch/detail/device_snapshot.hpp>
 #include <raytrain/backend/torch/detail/side_stream.hpp>
 #include <raytrain/backend/torch/detail/tensor_over.hpp>
 #include <raytrain/backend/torch/detail/torch_call.hpp>
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
 #include <raytrain/collective/waiting.hpp>
 #include <raytrain/core/inline.hpp>
 
@@ -57,7 +59,11 @@ RAYTRAIN_TORCH_INLINE auto DeviceSnapshot::take(std::vector<Piece> const& pieces
   } catch (c10::Error const&) {
     return std::nullopt;
   }
-  auto const events = std::make_shared<std::list<c10::Event>>();
+  struct CopyEnd {
+    at::Device device;
+    c10::Event event;
+  };
+  auto const ends = std::make_shared<std::list<CopyEnd>>();
   for (auto const& run : runs) {
     auto* const begin = static_cast<std::byte*>(run.copy.data_ptr());
     for (auto const* const piece : run.pieces) {
@@ -74,14 +80,22 @@ RAYTRAIN_TORCH_INLINE auto DeviceSnapshot::take(std::vector<Piece> const& pieces
     });
     // LibTorch gives the device's memory out again when this stream, too, is done with it.
     run.copy.record_stream(copying.stream());
-    events->emplace_back(run.device.type()).record(copying.stream());
+    ends->push_back({run.device, c10::Event{run.device.type()}});
+    ends->back().event.record(copying.stream());
   }
-  snapshot.arrived = [events] {
+  snapshot.complete = [ends](CheckpointDraft::IsGivenUp const& is_given_up) {
     torch_call("copying a checkpoint from a device", [&] {
       Backoff backoff{CoreUse::shared};
-      for (auto const& event : *events) {
-        while (!event.query()) (void)backoff.pause();
+      for (auto const& [device, event] : *ends) {
+        // LibTorch sets the thread's device back to what it was, and CUDA takes memory of each device that is set.
+        c10::impl::VirtualGuardImpl{device.type()}.uncheckedSetDevice(device);
+        while (!event.query()) {
+          if (is_given_up()) throw Stopped{};
+          (void)backoff.pause();
+        }
       }
+      if (is_given_up()) throw Stopped{};
+      ends->clear();
     });
   };
   return snapshot;

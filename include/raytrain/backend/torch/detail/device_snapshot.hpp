@@ -4,9 +4,10 @@
 #include <torch/torch.h>
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <vector>
+
+#include <raytrain/checkpoint/checkpoint_draft.hpp>
 
 namespace raytrain::detail {
 
@@ -27,8 +28,12 @@ struct DeviceSnapshot {
   [[nodiscard]] static auto take(std::vector<Piece> const& pieces, std::size_t file_bytes)
       -> std::optional<DeviceSnapshot>;
 
-  at::Tensor file;                ///< Bytes, of which the pieces' are not there yet.
-  std::function<void()> arrived;  ///< Returns when they are. Errors: `backend` when a device has failed.
+  at::Tensor file;  ///< Bytes, of which the pieces' are not there yet.
+  /// Returns when they are. What was given up before is not to be trusted: a device that was not let end its work goes
+  /// on with wrong numbers. The calling thread's device is then one of theirs.
+  ///
+  /// Errors: `Stopped` where it is given up; `backend` when a device has failed.
+  CheckpointDraft::Complete complete;
 };
 
 }  // namespace raytrain::detail

@@ -182,7 +182,7 @@ RAYTRAIN_TORCH_INLINE auto WorkerGenerators::worker_seed() const noexcept -> std
 RAYTRAIN_TORCH_INLINE void WorkerGenerators::add_to(CheckpointDraft& draft) {
   auto const folder = draft.is_per_rank() ? std::string{} : rank_folder_name(worker_.rank) + "/";
   auto const add = [&](std::string const& name, auto const& make_bytes) {
-    if (!draft.files().contains(folder + name)) draft.add(folder + name, make_bytes());
+    if (!draft.contains(folder + name)) draft.add(folder + name, make_bytes());
   };
   if (shards_) {
     auto const turn = shards_->in_place();

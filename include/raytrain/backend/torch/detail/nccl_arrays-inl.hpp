@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
 #include <raytrain/backend/torch/detail/nccl_arrays.hpp>
@@ -131,7 +132,11 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::finish() noexcept {
 RAYTRAIN_TORCH_INLINE void NcclArrays::abort() noexcept {
   std::scoped_lock const lock{mutex_};
   if (comm_ == nullptr) return;
-  aborted_ = call_apart([abort = library_.comm_abort, comm = std::exchange(comm_, nullptr)] { (void)abort(comm); });
+  aborted_ = call_apart([abort = library_.comm_abort, comm = std::exchange(comm_, nullptr), device = device()] {
+    // Otherwise CUDA takes memory of the first GPU for this thread.
+    if (!device.is_cpu()) c10::impl::VirtualGuardImpl{device.type()}.uncheckedSetDevice(device);
+    (void)abort(comm);
+  });
 }
 
 RAYTRAIN_TORCH_INLINE auto NcclArrays::on_rank(std::string const& what) const -> std::string {
@@ -156,7 +161,7 @@ RAYTRAIN_TORCH_INLINE void NcclArrays::wait_until_ready(std::string const& what)
       waiting.warn([&] { return late_warning({{}, limits_.warn_after}, rank(), what); });
     }
     if (!waiting.is_too_long(waited)) continue;
-    this->abort();
+    // It is aborted when this ends, behind what the worker's failure gives up: a GPU goes on behind an abort.
     late_ = late_error({{}, limits_.timeout}, rank(), what);
     throw *late_;
   }

@@ -197,7 +197,7 @@ RAYTRAIN_TORCH_INLINE void add_tensors(CheckpointDraft& draft, std::string file,
       });
   if (!snapshot) return;
   auto owner = std::make_shared<at::Tensor>(std::move(snapshot->file));
-  draft.add_incomplete(std::move(file), SharedBytes{memory, std::move(owner)}, std::move(snapshot->arrived));
+  draft.add_incomplete(std::move(file), SharedBytes{memory, std::move(owner)}, std::move(snapshot->complete));
 }
 
 RAYTRAIN_TORCH_INLINE void copy_stored(BytesView file, TensorIndex const& index,

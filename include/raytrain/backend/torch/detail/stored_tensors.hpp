@@ -60,7 +60,8 @@ struct NamedTensor {
 [[nodiscard]] auto state_tensors(torch::nn::Module const& module, torch::serialize::OutputArchive& archive)
     -> std::optional<std::vector<NamedTensor>>;
 
-/// Adds a file of tensors, each of which `is_storable`, to a draft. They may be changed as soon as this returns.
+/// Adds a file of tensors, each of which `is_storable`, to a draft. They may be changed as soon as this returns, on a
+/// device by what is put on the same stream, or on one that waits for it.
 ///
 /// Errors: `invalid_report` for names that a file cannot have.
 /// Cost:   each is copied once, by as many threads as the calling thread's tensor operations have. Inside `report`
