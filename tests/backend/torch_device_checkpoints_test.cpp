@@ -76,7 +76,7 @@ auto reported(Run const& run) -> Reported {
   PretendedDevice const pretended;
   Reported reported;
   auto const train = [&](TorchContext& ctx) {
-    auto model = ctx.prepare_model([] { return DeviceNet{}; });
+    auto model = ctx.prepare_model([] { return GpuNet{}; });
     AveragedModel averaged{model, {.decay = 0.9}};
     auto shard = ctx.dataset_shard("train");
     auto const is_first = ctx.world_rank() == Rank{0};

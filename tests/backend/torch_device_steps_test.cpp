@@ -57,7 +57,7 @@ auto trained(Steps const& steps) -> Trained {
   std::vector<std::vector<std::string>> waits(static_cast<std::size_t>(steps.workers));
   Trained trained;
   auto const train = [&](TorchContext& ctx) {
-    auto model = ctx.prepare_model([] { return DeviceNet{}; }, steps.options());
+    auto model = ctx.prepare_model([] { return GpuNet{}; }, steps.options());
     AveragedModel averaged{model, {.decay = 0.9}};
     auto shard = ctx.dataset_shard("train");
     auto& own = waits[ctx.world_rank().value];

@@ -34,25 +34,6 @@ using raytrain::testing::thrown_error;
 
 namespace {
 
-/// With statistics of batches, a part that nothing uses, and a frozen one.
-struct GpuNetImpl : torch::nn::Module {
-  GpuNetImpl() : first{64, 32}, norm{32}, last{32, 10}, unused{3, 3} {
-    register_module("first", first);
-    register_module("norm", norm);
-    register_module("last", last);
-    register_module("unused", unused);
-    frozen = register_parameter("frozen", torch::ones({10}), false);
-  }
-  auto forward(torch::Tensor const& x) -> torch::Tensor {
-    return torch::log_softmax(last(torch::relu(norm(first(x)))) * frozen, 1);
-  }
-  torch::nn::Linear first;
-  torch::nn::BatchNorm1d norm;
-  torch::nn::Linear last, unused;
-  torch::Tensor frozen;
-};
-TORCH_MODULE(GpuNet);
-
 struct GpuTraining {
   int workers = 2;
   bool on_gpu = true;

@@ -213,9 +213,13 @@ RAYTRAIN_TORCH_INLINE auto TorchContext::restore(TrainingState const& state) -> 
   return epoch ? *epoch : epoch_without_position();
 }
 
-RAYTRAIN_TORCH_INLINE auto TorchContext::with_automatic(Reported reported) const -> Reported {
+RAYTRAIN_TORCH_INLINE auto TorchContext::restart_step_timer() const -> StepTimes {
   auto const times = step_timer_->times();
   step_timer_->restart();
+  return times;
+}
+
+RAYTRAIN_TORCH_INLINE auto TorchContext::with_automatic(Reported reported, StepTimes const& times) const -> Reported {
   auto const rates = followed_rates();
   auto const scaler = scaler_.lock();
   if (rates.empty() && scaler == nullptr && !reports_step_times_) return reported;

@@ -274,12 +274,14 @@ class TorchContext : public TrainContext {
   template <class R>
   void report(R const& metrics) {
     models_.check_unchanged();
-    send(with_automatic(reported(metrics)));
+    auto const times = restart_step_timer();
+    send(with_automatic(reported(metrics), times));
   }
 
   template <class R>
   void report(R const& metrics, CheckpointDraft draft) {
-    auto all = with_automatic(reported(metrics));
+    auto const times = restart_step_timer();
+    auto all = with_automatic(reported(metrics), times);
     send(std::move(all), filled(std::move(draft)));
   }
 
@@ -391,8 +393,10 @@ class TorchContext : public TrainContext {
   /// how many examples its loaders have.
   [[nodiscard]] auto filled(CheckpointDraft draft) -> CheckpointDraft;
 
+  /// Before anything of a report, which counts for the next one. Returns what it has measured.
+  [[nodiscard]] auto restart_step_timer() const -> StepTimes;
   /// Adds the metrics of the schedules and of the scaler that are followed, and step times.
-  [[nodiscard]] auto with_automatic(Reported reported) const -> Reported;
+  [[nodiscard]] auto with_automatic(Reported reported, StepTimes const& times) const -> Reported;
   [[nodiscard]] auto followed_rates() const -> std::vector<double>;
 
   [[nodiscard]] auto loader_shard(std::string_view name, std::optional<std::size_t> examples) -> TorchShard;
