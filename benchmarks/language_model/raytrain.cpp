@@ -23,8 +23,8 @@ auto exchange_of(std::string_view compression) -> std::shared_ptr<raytrain::Grad
   return std::make_shared<raytrain::PowerSGD>(raytrain::PowerSGDConfig{.exact_steps = 10});
 }
 
-auto train(raytrain::TorchContext& ctx, job::Options const& options, auto const& model,
-           torch::optim::Optimizer& optimizer) -> StepFigures {
+auto train(raytrain::TorchContext& ctx, job::Options const& options, auto& model, torch::optim::Optimizer& optimizer)
+    -> StepFigures {
   job::Rows rows;
   auto const first = ctx.world_rank().value * job::worker_batch;
   auto const figures = job::measure(options, [&] {
@@ -42,7 +42,7 @@ auto make_model() -> std::shared_ptr<LanguageModel> { return std::make_shared<La
 
 auto train_together(raytrain::TorchContext& ctx, job::Options const& options, std::string_view compression)
     -> StepFigures {
-  auto const model = ctx.prepare_model(make_model, {.exchange = exchange_of(compression)});
+  auto model = ctx.prepare_model(make_model, {.exchange = exchange_of(compression)});
   auto optimizer = ctx.prepare_optimizer<torch::optim::AdamW>(model, {job::learning_rate});
   auto const figures = train(ctx, options, model, optimizer);
   check_equal(model->parameters(),
@@ -51,7 +51,7 @@ auto train_together(raytrain::TorchContext& ctx, job::Options const& options, st
 }
 
 auto train_apart(raytrain::TorchContext& ctx, job::Options const& options) -> StepFigures {
-  auto const model = ctx.prepare_local_model(make_model);
+  auto model = ctx.prepare_local_model(make_model);
   torch::optim::AdamW optimizer{model->parameters(), job::learning_rate};
   return train(ctx, options, model, optimizer);
 }
