@@ -9,6 +9,9 @@ import tempfile
 import guard
 
 
+CHOICES = re.compile(r'add_option\(\s*"(--[a-z-]+)"[^;]*?IsMember\(\{"([^}]*)"\}')
+
+
 def said(clone, *arguments):
     done = subprocess.run(['bash', clone / 'examples/run', *arguments], text=True, stdin=subprocess.DEVNULL, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -31,12 +34,18 @@ def check(root):
         for name, text in sources.items():
             printed = said(clone, name, '--help')
             text += options.get(f'examples/{name}/options.cpp', '')
-            for option in [*([] if '<httplib.h>' in text else ['--ranks']), '-j', *re.findall(r'add_(?:option|flag)\(\s*"(--[a-z-]+)"', text)]:
+            one_process = 'is_first_of_job' not in text and 'raytrain/collective/mpi' not in text
+            for option in [*([] if one_process else ['--ranks']), '-j', *re.findall(r'add_(?:option|flag)\(\s*"(--[a-z-]+)"', text)]:
                 if not re.search(rf'^  {option} .*\w', printed, re.M):
                     yield f'{name} --help does not tell {option}: {printed}'
+            for option, choices in CHOICES.findall(text):
+                if not re.search(rf'^  {option} .*{re.sub("[^a-z0-9_]+", ", ", choices.strip())}: ', printed, re.M):
+                    yield f'{name} --help does not tell that {option} is one of {choices}: {printed}'
             if name not in listed or 'build/' in printed.partition('Options')[2]:
                 yield f'{name} --help: {printed}'
-            if '"--ranks"' not in text and 'httplib' not in text and 'one number' not in (refused := said(clone, name, '--ranks', '2:4')):
+            if one_process and ('--ranks' in printed or 'is one process' not in (refused := said(clone, name, '--ranks', '2'))):
+                yield f'{name} is one process, and takes --ranks: {printed}'
+            if '"--ranks"' not in text and not one_process and 'one number' not in (refused := said(clone, name, '--ranks', '2:4')):
                 yield f'{name} --ranks 2:4: {refused}'
         if (clone / 'build').exists():
             yield f'--help has left {[path.name for path in (clone / "build").iterdir()]}'
@@ -56,7 +65,7 @@ EXAMPLE = '''// Trains. It goes
 struct Options {
   int epochs = 1;
 };
-auto main() -> int { app.add_option("--epochs", options.epochs, "how "
+auto main() -> int { is_first_of_job(); app.add_option("--epochs", options.epochs, "how "
                                     "many"); }
 '''
 GOOD = {'setup': (guard.ROOT / 'setup').read_text(), 'examples/run': RUN, 'examples/a.cpp': EXAMPLE}
@@ -65,6 +74,8 @@ DEFECTS = {
     'help that is prepared': {'examples/run': RUN.replace('help_of "$name"; exit', 'mkdir "$root/build"; help_of "$name"; exit')},
     'an option that it does not find': {'examples/a.cpp': EXAMPLE.replace('options.epochs, ', 'epochs, ')},
     'an option in a file of its own': {'examples/a/options.cpp': 'app.add_option("--rate", rate, "how fast");'},
+    'choices that it does not find': {'examples/a.cpp': EXAMPLE.replace('"many")', '"many")   ->check(CLI::IsMember({"one", "two"}))')},
+    'ranks of a program that is one process': {'examples/run': RUN.replace('is_one_process "$1" ||', ''), 'examples/b.cpp': '// Says it. Ends.\n'},
     'no ranks': {'examples/run': RUN.replace("'--ranks N' 'as", "'--rank N' 'as")},
 }
 
