@@ -85,7 +85,11 @@ TEST_CASE("a training does not go on with columns in another order, with fewer o
   stored.check_refused(regression(), fewer, "it has 2 features, and the data 1; give the columns", false);
   auto const more =
       Dataset::from_columns({all.column("a"), all.column("b"), all.column("b").named("c"), all.column("target")});
-  stored.check_refused(regression(), more, "it has 2 features, and the data 3; give the columns", false);
+  stored.check_refused(
+      regression(), more,
+      "it has 2 features, and the data 3; give the columns of the training, in their order, or name them "
+      "by DMatrixOptions::features, and a label by DMatrixOptions::label",
+      false);
 }
 
 TEST_CASE("a training does not go on with another number of classes") {

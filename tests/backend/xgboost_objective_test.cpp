@@ -24,8 +24,8 @@ namespace {
 
 using namespace raytrain;
 using namespace raytrain::testing;
-using Values = std::span<float>;
 using ConstValues = std::span<float const>;
+using Values = std::span<float>;
 
 void logistic(ConstValues margins, ConstValues labels, Values gradients, Values hessians) {
   for (std::size_t row = 0; row < margins.size(); ++row) {

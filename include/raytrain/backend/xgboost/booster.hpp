@@ -136,8 +136,10 @@ class Booster {
   /// Errors: `invalid_data` for another number of features, and for one of another name, where both have names.
   void check_features(DMatrix const& data, std::string_view attempted) const {
     auto const refuse = [&](std::string happened) {
-      throw Error{Errc::invalid_data, std::string{attempted}, std::move(happened),
-                  "give the columns of the training, in their order, or name them by DMatrixOptions::features"};
+      throw Error{
+          Errc::invalid_data, std::string{attempted}, std::move(happened),
+          "give the columns of the training, in their order, or name them by DMatrixOptions::features, and a label "
+          "by DMatrixOptions::label"};
     };
     bst_ulong wanted = 0;
     bst_ulong count = 0;
