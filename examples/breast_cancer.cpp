@@ -96,7 +96,8 @@ auto train_with(typename Backend::Params const& params, Options const& options) 
     }
     fmt::print("\n{} of {} held-out rows are right ({:.1f} %), AUC {:.4f}\nmodel            {}\n", right, valid.rows(),
                100 * accuracy, result.metrics.number("valid-auc").value_or(0), model.string());
-    if (result.nothing_left) fmt::print("\nThis run is finished. --fresh starts anew.\n");
+    if (result.nothing_left)
+      fmt::print("\nThis run is finished. --rounds N goes on with more of them; --fresh starts anew.\n");
   }
   return accuracy > 0.9 ? 0 : 1;
 }

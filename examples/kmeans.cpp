@@ -231,7 +231,8 @@ auto run(Options const& options) -> int {
     if (auto const checkpoint = result.checkpoint()) {
       fmt::print("centroids        {}\n", (checkpoint->path() / "centroids.npy").string());
     }
-    if (result.nothing_left) fmt::print("\nThis run is finished. --fresh starts anew.\n");
+    auto const further = last.moved > 0 ? "--iterations N goes on with more of them; " : "";
+    if (result.nothing_left) fmt::print("\nThis run is finished. {}--fresh starts anew.\n", further);
     if (!problem.empty()) fmt::print(stderr, "\n{}\n", problem);
   }
   return problem.empty() ? 0 : 1;

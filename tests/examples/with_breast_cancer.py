@@ -22,12 +22,19 @@ if not DATA.exists():
     sys.exit(SKIPPED)
 command = [os.path.abspath(word) if os.sep in word else word for word in sys.argv[1:]]
 ended_with_us()
-with tempfile.TemporaryDirectory() as folder:
+
+
+def run(folder):
     done = run_in_group([*command, '--data', DATA, '--model', 'model.json'], cwd=folder, text=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     print(done.stdout)
     if done.returncode != 0:
         sys.exit(done.returncode)
+    return done.stdout
+
+
+with tempfile.TemporaryDirectory() as folder:
+    run(folder)
     text = pathlib.Path(folder, 'model.json').read_text()
     if 'lightgbm' in command:
         trees = re.findall('^Tree=', text, re.M)
@@ -37,3 +44,5 @@ with tempfile.TemporaryDirectory() as folder:
         trees, names = learner['gradient_booster']['model']['trees'], learner['feature_names']
     if len(trees) != 20 or 'mean radius' not in names:
         sys.exit(f'the model has {len(trees)} trees and the features {names}')
+    if '--rounds N' not in run(folder):
+        sys.exit('a start that finds the run finished does not say how to boost it further')
