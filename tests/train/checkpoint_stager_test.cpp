@@ -38,6 +38,18 @@ struct Refused : std::exception {
   ~Refused() override { ended_by = std::this_thread::get_id(); }
 };
 
+/// Whom a stager gives its parts to.
+struct Counted {
+  TemporaryFolder folder;
+  std::atomic<int> written{0};  // files
+  testing::FaultyStore store{std::make_shared<DirectoryStore>(folder.path()), [this](std::string_view) { ++written; }};
+  BackgroundThread store_thread;
+  std::atomic<int> told{0};  // of parts
+  FunctionQueue queue{[this](WorkerMessage const&) { ++told; }};
+
+  Counted() { store.begin(StartId{1}, {}); }
+};
+
 }  // namespace
 
 TEST_CASE("the exception of a part that could not be written ends in the worker that it was thrown to") {
@@ -180,16 +192,10 @@ TEST_CASE(
     "a part whose content cannot be completed is not written, and its worker is told why, also a copy of another's") {
   for (auto const is_copy : {false, true}) {
     CAPTURE(is_copy);
-    TemporaryFolder const folder;
-    std::atomic<int> written{0};
-    testing::FaultyStore store{std::make_shared<DirectoryStore>(folder.path()), [&](std::string_view) { ++written; }};
-    store.begin(StartId{1}, {});
-    BackgroundThread store_thread;
-    std::atomic<int> told{0};
-    FunctionQueue queue{[&](WorkerMessage const&) { ++told; }};
-    WorkerLink link{{.world_rank = Rank{is_copy ? 1U : 0U}, .world_size = WorldSize{2}}, queue};
-    CheckpointStager stager{{.store = store,
-                             .store_thread = store_thread,
+    Counted counted;
+    WorkerLink link{{.world_rank = Rank{is_copy ? 1U : 0U}, .world_size = WorldSize{2}}, counted.queue};
+    CheckpointStager stager{{.store = counted.store,
+                             .store_thread = counted.store_thread,
                              .link = link,
                              .on_failed_write = OnFailedWrite::warn,
                              .copies = {.kept = std::make_shared<CheckpointCopies>(), .of_replicated = is_copy}}};
@@ -199,25 +205,19 @@ TEST_CASE(
     stager.fill(draft);
     stager.begin_staging(std::move(draft), CheckpointOrdinal{0}, {});
     CHECK_THROWS_AS(stager.finish_staging(), Refused);
-    CHECK(written == 0);
-    CHECK(told == 0);
+    CHECK(counted.written == 0);
+    CHECK(counted.told == 0);
   }
 }
 
 TEST_CASE("a part that is given up while its content is to come is not written, and nobody is told of it") {
   for (auto const is_aborted : {false, true}) {
     CAPTURE(is_aborted);
-    TemporaryFolder const folder;
-    std::atomic<int> written{0};
-    testing::FaultyStore store{std::make_shared<DirectoryStore>(folder.path()), [&](std::string_view) { ++written; }};
-    store.begin(StartId{1}, {});
-    BackgroundThread store_thread;
-    std::atomic<int> told{0};
-    FunctionQueue queue{[&](WorkerMessage const&) { ++told; }};
-    WorkerLink link{{}, queue};
+    Counted counted;
+    WorkerLink link{{}, counted.queue};
     std::stop_source failed;
-    CheckpointStager stager{{.store = store,
-                             .store_thread = store_thread,
+    CheckpointStager stager{{.store = counted.store,
+                             .store_thread = counted.store_thread,
                              .link = link,
                              .failed = failed.get_token(),
                              .grace_after_failure = std::chrono::milliseconds{0}}};
@@ -238,8 +238,8 @@ TEST_CASE("a part that is given up while its content is to come is not written, 
       failed.request_stop();
     }
     stager.finish_staging();
-    CHECK(written == 0);
-    CHECK(told == 0);
+    CHECK(counted.written == 0);
+    CHECK(counted.told == 0);
   }
 }
 
