@@ -243,6 +243,33 @@ TEST_CASE("a part that is given up while its content is to come is not written, 
   }
 }
 
+TEST_CASE("a part whose content is late does not hold up that of another worker of the process") {
+  Counted counted;
+  WorkerLink late_link{{.world_rank = Rank{1}, .world_size = WorldSize{2}}, counted.queue};
+  WorkerLink link{{.world_rank = Rank{0}, .world_size = WorldSize{2}}, counted.queue};
+  CheckpointStager late_stager{{.store = counted.store, .store_thread = counted.store_thread, .link = late_link}};
+  CheckpointStager stager{{.store = counted.store, .store_thread = counted.store_thread, .link = link}};
+  std::promise<void> let_complete;
+  std::atomic<bool> is_let{false};
+  auto late = CheckpointDraft::sharded([&](CheckpointDraft& part) {
+    part.add_incomplete("late", SharedBytes{Bytes(8)}, [&](auto const&) {
+      constexpr std::chrono::seconds longest{10};
+      is_let = let_complete.get_future().wait_for(longest) == std::future_status::ready;
+    });
+  });
+  late_stager.fill(late);
+  late_stager.begin_staging(std::move(late), CheckpointOrdinal{0}, {});
+  CheckpointDraft draft;
+  stager.begin_staging(draft.add("model", "weights"), CheckpointOrdinal{0}, {});
+  stager.finish_staging();
+  CHECK(counted.told == 1);
+  let_complete.set_value();
+  late_stager.finish_staging();
+  CHECK(is_let);
+  CHECK(counted.written == 2);
+  CHECK(counted.told == 2);
+}
+
 TEST_CASE("a copy of another rank's part that a failed report has begun is in no later checkpoint") {
   TemporaryFolder const folder;
   DirectoryStore store{folder.path(), StartId{1}};

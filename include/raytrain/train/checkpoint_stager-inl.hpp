@@ -91,14 +91,14 @@ RAYTRAIN_INLINE auto CheckpointStager::prepare_part(CheckpointDraft draft, Check
   return std::nullopt;
 }
 
-RAYTRAIN_INLINE void CheckpointStager::post(Part part) {
+RAYTRAIN_INLINE void CheckpointStager::post(Part given) {
+  auto const is_complete = given.draft.is_complete() && given.replicated.is_complete();
+  auto const shared_part = std::make_shared<std::optional<Part>>(std::move(given));
   // A failure is a value, so that this thread alone holds the exception in the end, and ends it.
-  std::packaged_task<std::exception_ptr()> task{[this, part = std::optional{std::move(part)}]() mutable {
+  std::packaged_task<std::exception_ptr()> task{[this, shared_part] {
+    auto part = std::exchange(*shared_part, std::nullopt);
     try {
-      if (!complete(*part)) {
-        part.reset();
-        return std::exception_ptr{};
-      }
+      if (!complete(*part)) return std::exception_ptr{};
       auto ref = stage_part(*part);
       auto taken = std::move(part->taken);
       part.reset();  // before whoever waits for it makes the next one
@@ -113,7 +113,16 @@ RAYTRAIN_INLINE void CheckpointStager::post(Part part) {
     return std::exception_ptr{};
   }};
   staging_ = std::make_shared<Staging>(Staging{task.get_future()});
-  options_.store_thread.post([shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); });
+  auto stage = [shared = std::make_shared<decltype(task)>(std::move(task))] { (*shared)(); };
+  if (is_complete) return options_.store_thread.post(std::move(stage));
+  if (!waiting_) waiting_.emplace();
+  waiting_->post([this, shared_part, stage = std::move(stage)]() mutable {
+    try {
+      (void)complete(**shared_part);
+    } catch (...) {  // and once more on the store thread
+    }
+    options_.store_thread.post(std::move(stage));
+  });
 }
 
 RAYTRAIN_INLINE void CheckpointStager::tell_of(CheckpointRef ref, TakenData::State taken) {

@@ -25,6 +25,9 @@ class CheckpointStore;
 /// reader takes them for a checkpoint, and tells the controller of each. When all ranks' parts are staged the driver
 /// commits them. Holds one part more, which is not to be staged yet.
 ///
+/// A part whose content is yet to come waits for it on a thread of its own, so that those of other workers are written
+/// meanwhile.
+///
 /// Threads: the worker's.
 class CheckpointStager {
  public:
@@ -54,8 +57,7 @@ class CheckpointStager {
   ~CheckpointStager();
 
   /// Calls `CheckpointDraft::fill` once this worker's previous part is staged, with the memory that that part
-  /// had: so one copy of the state is in memory, and not two. The part that is held is given up. What is incomplete
-  /// then, the store thread waits for.
+  /// had: so one copy of the state is in memory, and not two. The part that is held is given up.
   ///
   /// Errors: `io` of the previous part.
   void fill(CheckpointDraft& draft);
@@ -93,11 +95,11 @@ class CheckpointStager {
   // Keeps the copy of the part, and gives up the part that is held. None for a draft without files, which needs no
   // writing: of that one the controller is told here, on the worker's thread, unless the copy is yet incomplete.
   auto prepare_part(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken) -> std::optional<Part>;
-  // To the store thread, which is done with the part before.
+  // To the store thread, which is done with the part before; once the part is complete, or will not be.
   void post(Part part);
   void tell_of(CheckpointRef ref, TakenData::State taken);
-  // On the store thread. False where the part is given up before all its content is there: when the worker is aborted,
-  // and some time after one of its process has failed.
+  // On any thread; the same each time. False where the part is given up before all its content is there: when the
+  // worker is aborted, and some time after one of its process has failed.
   auto complete(Part const& part) -> bool;
   // On the store thread. Tries it as often as `write_retries` allows.
   auto stage_part(Part const& part) -> CheckpointRef;
@@ -113,6 +115,7 @@ class CheckpointStager {
   std::optional<Part> held_;
   std::optional<CheckpointOrdinal> held_copy_;  // in `Options::copies`, of the part that is held or told of
   std::shared_ptr<Staging> staging_;            // of the part that was begun last; none: it was waited for
+  std::optional<BackgroundThread> waiting_;     // for contents; none as long as all were there
 };
 
 }  // namespace raytrain
