@@ -3,11 +3,13 @@
 #include <torch/torch.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -34,15 +36,17 @@ struct Run {
   bool on_device = true;
   int workers = 1;
   bool is_sharded = false;
+  GpuExchange exchange = GpuExchange::automatic;
   CheckpointConfig checkpoint{};
-  /// Called on rank 0 around `report`, and behind the last one.
+  /// Called on rank 0 around `report`, and at the end.
   std::function<void(torch::nn::Module&)> before_report = [](torch::nn::Module&) {};
   std::function<void(torch::nn::Module&)> behind_report = [](torch::nn::Module&) {};
+  std::function<void(torch::nn::Module&)> at_end = [](torch::nn::Module&) {};
 };
 
 struct Reported {
   std::map<std::string, Bytes> files;  // of the checkpoint
-  std::vector<std::string> waits;      // of rank 0 in `report`
+  std::vector<std::string> waits;      // of all ranks in `report`
 };
 
 /// Files of a checkpoint but those of random numbers, of which a device has its own.
@@ -70,29 +74,35 @@ auto differing(std::map<std::string, Bytes> const& left, std::map<std::string, B
 
 auto const none = std::vector<std::string>{};
 
-/// Three steps, and a report of them.
+/// Some steps, a report of them, and as many steps behind it.
 auto reported(Run const& run) -> Reported {
   TemporaryFolder const folder;
   PretendedDevice const pretended;
-  Reported reported;
+  std::vector<std::vector<std::string>> waits(static_cast<std::size_t>(run.workers));
   auto const train = [&](TorchContext& ctx) {
     auto model = ctx.prepare_model([] { return GpuNet{}; });
     AveragedModel averaged{model, {.decay = 0.9}};
     auto shard = ctx.dataset_shard("train");
     auto const is_first = ctx.world_rank() == Rank{0};
     auto const step = [&](torch::optim::Optimizer& optimizer, auto const& parts) {
-      for (auto batch : shard.batches({.batch_size = 16, .epoch = 0})) {
-        loss_of(model, batch).backward();
-        optimizer.step();
-        optimizer.zero_grad();
-        averaged.update();
-      }
+      auto const train_epoch = [&](int epoch) {
+        for (auto batch : shard.batches({.batch_size = 16, .epoch = epoch})) {
+          loss_of(model, batch).backward();
+          optimizer.step();
+          optimizer.zero_grad();
+          averaged.update();
+        }
+      };
+      train_epoch(0);
+      ctx.barrier();
       if (is_first) run.before_report(*model);
       (void)take_waits();
       ctx.report(Epoch{0, 0.5}, save(parts));
-      if (!is_first) return;
-      reported.waits = take_waits();
-      run.behind_report(*model);
+      waits[ctx.world_rank().value] = take_waits();
+      if (is_first) run.behind_report(*model);
+      ctx.barrier();
+      train_epoch(1);
+      if (is_first) run.at_end(*model);
     };
     if (run.is_sharded) {
       auto optimizer = ctx.prepare_optimizer<torch::optim::Adam>(model, torch::optim::AdamOptions{1e-3});
@@ -109,9 +119,14 @@ auto reported(Run const& run) -> Reported {
                                          .checkpoint = run.checkpoint,
                                          .seed = 5,
                                          .handle_signals = false},
-                                 .datasets = {{"train", small_images(48)}}}};
+                                 .datasets = {{"train", small_images(48)}},
+                                 .backend = {.gpu_exchange = run.exchange}}};
   auto const result = trainer.fit();
+  Reported reported;
   if (result.checkpoint()) reported.files = files_of(*result.checkpoint());
+  for (auto& own : waits) {
+    for (auto& wait : own) reported.waits.push_back(std::move(wait));
+  }
   return reported;
 }
 
@@ -127,7 +142,7 @@ TEST_CASE("a report does not wait for the device, and the checkpoint holds what 
   CHECK(on_cpu.size() >= 3);
   std::optional<pretended_device::Late> late;
   auto const with_device = reported({.before_report = [&](torch::nn::Module&) { late.emplace(); },
-                                     .behind_report =
+                                     .at_end =
                                          [&](torch::nn::Module& model) {
                                            change(model);
                                            late.reset();
@@ -156,12 +171,58 @@ TEST_CASE("a device without room for a copy is waited for in report, and its che
   CHECK(differing(with_device.files, reported({.on_device = false}).files) == none);
 }
 
-TEST_CASE("a sharded optimizer's checkpoint is on a device as on the CPU") {
-  for (auto const workers : {1, 2}) {
-    auto const with_device = reported({.workers = workers, .is_sharded = true});
+TEST_CASE("a report of a sharded optimizer does not wait for the device, and its checkpoint is as on the CPU") {
+  for (auto const workers : {1, 2, 3}) {
+    CAPTURE(workers);
+    std::optional<pretended_device::Late> late;
+    auto const with_device = reported({.workers = workers,
+                                       .is_sharded = true,
+                                       .before_report = [&](torch::nn::Module&) { late.emplace(); },
+                                       .at_end =
+                                           [&](torch::nn::Module& model) {
+                                             change(model);
+                                             late.reset();
+                                           }});
+    CHECK(with_device.waits == none);
     auto const on_cpu = reported({.on_device = false, .workers = workers, .is_sharded = true});
     CHECK(differing(with_device.files, on_cpu.files) == none);
   }
+}
+
+TEST_CASE(
+    "a sharded optimizer's checkpoint is the same where the device has no room to gather it, or rank 0's has none") {
+  constexpr std::size_t no_room_for_a_part = 1'024;
+  constexpr std::size_t room_for_a_part =
+      7'000;  // of the two thirds of Adam's tensors of 2,474 numbers, and not for one
+  for (auto const workers : {1, 2, 3}) {
+    auto const on_cpu = reported({.on_device = false, .workers = workers, .is_sharded = true});
+    for (auto const room_bytes : {no_room_for_a_part, room_for_a_part}) {
+      CAPTURE(workers);
+      CAPTURE(room_bytes);
+      std::optional<pretended_device::Full> full;
+      auto const with_device = reported({.workers = workers,
+                                         .is_sharded = true,
+                                         .before_report = [&](torch::nn::Module&) { full.emplace(room_bytes); },
+                                         .behind_report = [&](torch::nn::Module&) { full.reset(); }});
+      CHECK_FALSE(with_device.waits.empty());
+      CHECK(differing(with_device.files, on_cpu.files) == none);
+    }
+  }
+}
+
+TEST_CASE("a worker that fails while another one gathers a sharded optimizer's state on a device ends the run") {
+  auto const text = thrown_error([&] {
+    return reported({.workers = 2,
+                     .is_sharded = true,
+                     .before_report = [](torch::nn::Module&) { throw std::runtime_error{"as planned"}; }})
+        .files.size();
+  });
+  check_contains(text, "as planned");
+}
+
+TEST_CASE("a sharded optimizer's checkpoint that workers exchange through CPU memory is the same") {
+  auto const with_device = reported({.workers = 2, .is_sharded = true, .exchange = GpuExchange::cpu});
+  CHECK(differing(with_device.files, reported({.on_device = false, .workers = 2, .is_sharded = true}).files) == none);
 }
 
 TEST_CASE("a device that fails as it copies a checkpoint fails the run, and nothing is committed") {

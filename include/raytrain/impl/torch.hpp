@@ -14,6 +14,7 @@
 #include <raytrain/backend/torch/detail/device_snapshot-inl.hpp>
 #include <raytrain/backend/torch/detail/flat_parameters-inl.hpp>
 #include <raytrain/backend/torch/detail/freed_memory-inl.hpp>
+#include <raytrain/backend/torch/detail/gather_pieces-inl.hpp>
 #include <raytrain/backend/torch/detail/generators-inl.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena-inl.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager-inl.hpp>

@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -21,6 +19,7 @@
 #include <vector>
 
 #include <raytrain/backend/torch/detail/flat_parameters.hpp>
+#include <raytrain/backend/torch/detail/gather_pieces.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
@@ -29,39 +28,15 @@
 #include <raytrain/backend/torch/sharded_optimizer.hpp>
 #include <raytrain/checkpoint/safetensors.hpp>
 #include <raytrain/collective/collective.hpp>
-#include <raytrain/collective/reduce_op.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/current_error.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
-#include <raytrain/launch/object_exchange.hpp>
 
 namespace raytrain::detail {
 
 constexpr auto preparing = "preparing an optimizer";
-
-/// What a rank has of a parameter's state, as it is told to rank 0. Then follow the bytes of its tensors.
-struct PieceDescription {
-  struct Member {
-    std::string name;
-    std::string value;      ///< Empty for a tensor.
-    std::int32_t type = 0;  ///< Of a tensor's elements.
-    template <class A>
-    void serialize(A& a) {
-      a(name, value, type);
-    }
-  };
-
-  std::uint64_t parameter = 0;
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  std::vector<Member> members;
-  template <class A>
-  void serialize(A& a) {
-    a(parameter, begin, end, members);
-  }
-};
 
 }  // namespace raytrain::detail
 
@@ -70,6 +45,7 @@ namespace raytrain {
 RAYTRAIN_TORCH_INLINE ShardedOptimizer::ShardedOptimizer(Setup setup)
     : Optimizer{setup.groups, std::move(setup.defaults)},
       collective_{&setup.collective},
+      on_device_{setup.on_device},
       listed_{listed()},
       make_{setup.make},
       is_local_{std::move(setup.is_local)} {
@@ -230,65 +206,15 @@ RAYTRAIN_TORCH_INLINE void ShardedOptimizer::load(torch::serialize::InputArchive
 
 RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::gather_state() const -> std::optional<detail::OptimizerState> {
   torch::NoGradGuard const no_grad;
-  auto const& flat = slice_->parameters();
   slice_->take_options(param_groups());
-  auto const states = slice_->states();
-  std::vector<detail::PieceDescription> own;
-  std::uint64_t most[] = {0};  // bytes of a rank
-  for (auto const& state : states) {
-    for (auto const& [name, tensor] : state.tensors) most[0] += tensor.nbytes();
-  }
-  collective_->all_reduce(std::span<std::uint64_t>{most}, ReduceOp::max);
-  std::vector<std::uint8_t> bytes;
-  bytes.reserve(most[0]);
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    auto const& [index, begin, end] = flat.pieces()[i];
-    auto const first = flat.parameters()[index].begin;
-    own.push_back({index, begin - first, end - first, {}});
-    for (auto const& [name, value] : states[i].values) own.back().members.push_back({name, value, 0});
-    for (auto const& [name, tensor] : states[i].tensors) {
-      own.back().members.push_back({name, "", static_cast<std::int32_t>(tensor.scalar_type())});
-      auto const on_cpu = tensor.cpu();
-      auto const* const at = static_cast<std::uint8_t const*>(on_cpu.data_ptr());
-      bytes.insert(bytes.end(), at, at + on_cpu.nbytes());
-    }
-  }
-  auto const all = detail::all_gather_objects(*collective_, own);
-  bytes.resize(most[0]);
-  std::vector<std::uint8_t> gathered(is_on_rank_0() ? most[0] * all.size() : 0);
-  collective_->gather(std::span<std::uint8_t const>{bytes}, std::span<std::uint8_t>{gathered}, Rank{0});
-  if (!is_on_rank_0()) return std::nullopt;
-
-  detail::OptimizerState whole;
-  std::map<std::pair<std::size_t, std::string>, at::Tensor> tensors;  // by number, in the order of memory
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    auto const* at = gathered.data() + rank * most[0];
-    for (auto const& piece : all[rank]) {
-      auto const& parameter = flat.parameters()[piece.parameter];
-      for (auto const& [name, value, type] : piece.members) {
-        if (!value.empty()) {
-          whole.values[fmt::format("{}.{}", parameter.number, name)] = value;
-          continue;
-        }
-        auto& tensor = tensors[{parameter.number, name}];
-        if (!tensor.defined()) {
-          auto const options = torch::TensorOptions{}.dtype(static_cast<at::ScalarType>(type));
-          tensor = torch::empty({parameter.tensor.numel()}, options);
-          whole.tensors.push_back({fmt::format("{}.{}", parameter.number, name),
-                                   tensor.as_strided(parameter.view.sizes(), parameter.view.strides())});
-        }
-        auto const part = tensor.slice(0, piece.begin, piece.end);
-        std::memcpy(part.data_ptr(), at, part.nbytes());
-        at += part.nbytes();
-      }
-    }
-  }
+  auto whole = detail::gather_pieces(*slice_, *collective_, on_device_);
+  if (!whole) return std::nullopt;
   auto const options = detail::optimizer_state(slice())->values;
   for (auto const& [name, value] : options) {
-    if (!detail::parameter_number(name)) whole.values.emplace(name, value);
+    if (!detail::parameter_number(name)) whole->values.emplace(name, value);
   }
   for (std::size_t i = 0; i < param_groups().size(); ++i) {
-    whole.values[fmt::format("group.{}.params", i)] = std::to_string(param_groups()[i].params().size());
+    whole->values[fmt::format("group.{}.params", i)] = std::to_string(param_groups()[i].params().size());
   }
   return whole;
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include <raytrain/backend/torch/detail/device_arrays.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
@@ -49,8 +50,9 @@ class ShardedOptimizer : public torch::optim::Optimizer {
     torch::nn::Module const& module;
     detail::GradientAverager const* averager = nullptr;  ///< Of the module; null in a world of one.
     Collective& collective;
-    Collective& arrays;        ///< Of the memory where parameters are.
-    torch::Device device;      ///< Where they are.
+    Collective& arrays;                         ///< Of the memory where parameters are.
+    detail::DeviceArrays* on_device = nullptr;  ///< The same, if that is no CPU memory.
+    torch::Device device;                       ///< Where they are.
     std::uint16_t number = 0;  ///< From 1, in the order in which the worker has prepared its optimizers.
     Groups groups;
     std::unique_ptr<torch::optim::OptimizerOptions> defaults;
@@ -80,7 +82,7 @@ class ShardedOptimizer : public torch::optim::Optimizer {
 
   /// What the whole optimizer would store, on rank 0. A group operation.
   ///
-  /// Cost: memory for it on rank 0, twice; elsewhere for this worker's part.
+  /// Cost: as `detail::gather_pieces`.
   [[nodiscard]] auto gather_state() const -> std::optional<detail::OptimizerState>;
 
   /// Takes this worker's part of it. `attempted` begins the message of an error.
@@ -109,6 +111,7 @@ class ShardedOptimizer : public torch::optim::Optimizer {
   void check_groups(detail::OptimizerState const& state, std::string_view attempted) const;
 
   Collective* collective_;
+  detail::DeviceArrays* on_device_;
   std::vector<c10::TensorImpl const*> listed_;  ///< When it was made.
   std::vector<Frozen> frozen_;                  ///< Then without a gradient to come.
   std::unique_ptr<detail::OptimizerSlice> slice_;

@@ -188,6 +188,7 @@ class TorchContext : public TrainContext {
                              .averager = models_.averager_of(module),
                              .collective = collective(),
                              .arrays = device_.arrays(),
+                             .on_device = device_.on_device(),
                              .device = device(),
                              .number = ++optimizers_,
                              .groups = std::move(groups),

@@ -67,6 +67,8 @@ class DeviceArrays : public Collective {
   [[nodiscard]] auto stop_agreed() const noexcept -> bool final { return through_memory_->stop_agreed(); }
   [[nodiscard]] auto takes_device_arrays() const noexcept -> bool final { return true; }
   [[nodiscard]] auto device() const noexcept -> at::Device { return device_; }
+  /// Whether a broadcast leaves arrays on the devices, and nobody waits for one. The same on every rank.
+  [[nodiscard]] virtual auto broadcasts_on_device() const noexcept -> bool { return true; }
 
   /// Errors: also `invalid_call` for an array that is not in the memory of a device, and while a CUDA graph is
   /// captured.
@@ -158,6 +160,7 @@ class ArraysThroughMemory final : public DeviceArrays {
   ArraysThroughMemory(std::shared_ptr<Collective> through_memory, at::Device device) noexcept
       : DeviceArrays{std::move(through_memory), device} {}
 
+  [[nodiscard]] auto broadcasts_on_device() const noexcept -> bool override { return false; }
   [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override;
 
  private:
