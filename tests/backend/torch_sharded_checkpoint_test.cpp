@@ -135,7 +135,7 @@ auto refusal(Load const& load) -> std::string {
 TEST_CASE_TEMPLATE(
     "a checkpoint holds what that of a whole optimizer holds, and either goes on from it with any number "
     "of workers",
-    O, torch::optim::Adam, torch::optim::AdamW, torch::optim::RMSprop, torch::optim::Adagrad, Adadelta) {
+    O, torch::optim::Adam, torch::optim::AdamW, torch::optim::RMSprop, torch::optim::Adagrad, raytrain::Adadelta) {
   check_checkpoints<O>();
 }
 
