@@ -19,7 +19,7 @@ namespace {
 
 using namespace raytrain;
 using raytrain::detail::StepTimer;
-using Seconds = std::array<double, 5>;
+using Seconds = std::array<double, 6>;
 
 /// Each reading comes one second after the one before: what lies between two of them lasts one.
 class ReadingClock final : public Clock {
@@ -35,14 +35,14 @@ auto data_of(std::size_t rows) -> Dataset {
   return Dataset::from_columns({{"x", std::vector<float>(rows, 1), {1}}, {"y", std::vector<float>(rows, 2), {1}}});
 }
 
-/// Data, forward, backward, exchange, rest.
+/// Data, forward, backward, exchange, optimizer, rest.
 auto seconds_of(StepTimer& timer) -> Seconds {
   auto const times = timer.times();
-  return {times.data_s, times.forward_s, times.backward_s, times.exchange_s, times.rest_s};
+  return {times.data_s, times.forward_s, times.backward_s, times.exchange_s, times.optimizer_s, times.rest_s};
 }
 
 auto sum_of(StepTimes const& times) -> double {
-  return times.data_s + times.forward_s + times.backward_s + times.exchange_s + times.rest_s;
+  return times.data_s + times.forward_s + times.backward_s + times.exchange_s + times.optimizer_s + times.rest_s;
 }
 
 /// A shard without a trainer, and a model, with a clock that counts its readings.
@@ -73,6 +73,41 @@ class Deferred final : public WrappedCollective {
 
   bool& is_over_;
 };
+
+/// SGD whose step takes ten seconds of the clock.
+class SlowSgd final : public torch::optim::SGD {
+ public:
+  SlowSgd(std::vector<torch::optim::OptimizerParamGroup> groups, torch::optim::SGDOptions const& options,
+          ReadingClock const& clock)
+      : SGD{std::move(groups), options}, clock_{clock} {}
+
+  auto step(LossClosure closure = nullptr) -> at::Tensor override {
+    for (int reading = 0; reading < 10; ++reading) (void)clock_.now();
+    return SGD::step(std::move(closure));
+  }
+
+ private:
+  ReadingClock const& clock_;
+};
+
+/// One of `workers` optimizers of a model; each thread makes one.
+auto slow_optimizer_of(torch::nn::Linear const& model, Collective& collective, ReadingClock const& clock,
+                       std::shared_ptr<StepTimer> timer) -> ShardedOptimizer {
+  torch::optim::SGDOptions const options{0.1};
+  auto const make = [options, &clock](std::vector<torch::optim::OptimizerParamGroup> groups) {
+    return std::make_unique<SlowSgd>(std::move(groups), options, clock);
+  };
+  return ShardedOptimizer{{.module = *model,
+                           .collective = collective,
+                           .arrays = collective,
+                           .device = torch::kCPU,
+                           .number = 1,
+                           .groups = {torch::optim::OptimizerParamGroup{model->parameters()}},
+                           .defaults = std::make_unique<torch::optim::SGDOptions>(options),
+                           .make = make,
+                           .is_local = {},
+                           .timer = std::move(timer)}};
+}
 
 struct TimedEpoch {
   int epoch = 0;
@@ -135,7 +170,49 @@ TEST_CASE(
   CHECK_FALSE(is_over);
   started.wait();
   CHECK(is_over);
-  CHECK(seconds_of(*timer) == Seconds{0, 0, 0, 2, 3});
+  CHECK(seconds_of(*timer) == Seconds{0, 0, 0, 2, 0, 3});
+}
+
+TEST_CASE("a step of a prepared optimizer is the optimizer's, but for its exchange and the backward of a closure") {
+  auto const ranks = local_collectives(WorldSize{2}, {});
+  ReadingClock const clock;
+  auto const timer = std::make_shared<StepTimer>(clock);
+  std::jthread const other{[&] {
+    torch::nn::Linear model{1, 1};
+    auto const collective = ranks.collective_of(Rank{1});
+    ReadingClock const own_clock;
+    auto optimizer = slow_optimizer_of(model, *collective, own_clock, nullptr);
+    optimizer.step();
+    model->forward(torch::ones({1, 1})).sum().backward();
+    optimizer.step();
+  }};
+  torch::nn::Linear model{1, 1};
+  raytrain::detail::time_backwards(*model, timer);
+  raytrain::detail::TimedCollective collective{ranks.collective_of(Rank{0}), timer};
+  auto optimizer = slow_optimizer_of(model, collective, clock, timer);
+  timer->restart();
+  optimizer.step();
+  CHECK(seconds_of(*timer) == Seconds{0, 0, 0, 1, 1 + 10 + 1, 1 + 1});
+  timer->restart();
+  optimizer.step([&] {
+    auto loss = model(torch::ones({1, 1})).sum();
+    loss.backward();
+    return loss;
+  });
+  CHECK(seconds_of(*timer) == Seconds{0, 0, 1, 1, 1 + 10 + 1, 1 + 1 + 1});
+}
+
+TEST_CASE("an optimizer that the program makes by itself is rest") {
+  run_once({.workers = 1}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return torch::nn::Linear{1, 1}; });
+    torch::optim::SGD own{model->parameters(), 0.1};
+    auto prepared = ctx.prepare_optimizer<torch::optim::SGD>(model, {0.1});
+    model(torch::ones({1, 1})).sum().backward();
+    own.step();
+    CHECK(ctx.step_times().optimizer_s == 0);
+    prepared.step();
+    CHECK(ctx.step_times().optimizer_s > 0);
+  });
 }
 
 TEST_CASE("each second between two changes of phase is that phase's, where nobody averages gradients") {
@@ -143,7 +220,7 @@ TEST_CASE("each second between two changes of phase is that phase's, where nobod
   raytrain::detail::time_backwards(*timed.model, timed.timer);
   for (auto const& batch : timed.shard.batches({.batch_size = 6})) timed.backward(batch);
   // batches(), x and y; behind x and y; before batches(), behind it, behind the backward and behind the range.
-  CHECK(seconds_of(*timed.timer) == Seconds{1 + 1 + 1, 1 + 1, 1, 0, 1 + 1 + 1 + 1});
+  CHECK(seconds_of(*timed.timer) == Seconds{1 + 1 + 1, 1 + 1, 1, 0, 0, 1 + 1 + 1 + 1});
 }
 
 TEST_CASE("averaging is the exchange, and what comes behind it is rest") {
@@ -158,7 +235,7 @@ TEST_CASE("averaging is the exchange, and what comes behind it is rest") {
   auto const batches = timed.shard.batches({.batch_size = 3});
   timed.timer->restart();
   for (auto const& batch : batches) timed.backward(batch);
-  CHECK(seconds_of(*timed.timer) == Seconds{2 * 2, 2 * 2, 2, 2, 1 + 2 + 1});
+  CHECK(seconds_of(*timed.timer) == Seconds{2 * 2, 2 * 2, 2, 2, 0, 1 + 2 + 1});
 }
 
 TEST_CASE("two models in one backward are one backward, and two exchanges") {
@@ -177,7 +254,7 @@ TEST_CASE("two models in one backward are one backward, and two exchanges") {
   auto const second = averager_of(other, 2);
   timed.timer->restart();
   other(timed.model(torch::ones({2, 1}))).sum().backward();
-  CHECK(seconds_of(*timed.timer) == Seconds{0, 0, 1, 2, 1 + 1 + 1});
+  CHECK(seconds_of(*timed.timer) == Seconds{0, 0, 1, 2, 0, 1 + 1 + 1});
 }
 
 TEST_CASE("what an evaluation takes is forward in a loop over batches, and rest by their numbers, but for the data") {
@@ -185,10 +262,10 @@ TEST_CASE("what an evaluation takes is forward in a loop over batches, and rest 
   auto const batches = timed.shard.batches({.batch_size = 3});
   timed.timer->restart();
   for (auto const& batch : batches) (void)timed.model(batch["x"]);
-  CHECK(seconds_of(*timed.timer) == Seconds{2, 2, 0, 0, 1 + 1});
+  CHECK(seconds_of(*timed.timer) == Seconds{2, 2, 0, 0, 0, 1 + 1});
   timed.timer->restart();
   for (std::size_t i = 0; i < batches.size(); ++i) (void)timed.model(batches[i]["x"]);
-  CHECK(seconds_of(*timed.timer) == Seconds{2, 0, 0, 0, 1 + 1 + 1});
+  CHECK(seconds_of(*timed.timer) == Seconds{2, 0, 0, 0, 0, 1 + 1 + 1});
   CHECK(timed.timer->times().samples_per_s == 0);
 }
 
@@ -227,7 +304,7 @@ TEST_CASE("batches and backwards of another thread change nothing") {
   std::thread{[&] {
     for (auto const& batch : timed.shard.batches({.batch_size = 6})) timed.backward(batch);
   }}.join();
-  CHECK(seconds_of(*timed.timer) == Seconds{0, 0, 0, 0, 1});
+  CHECK(seconds_of(*timed.timer) == Seconds{0, 0, 0, 0, 0, 1});
 }
 
 TEST_CASE("a forward is one also where the next batch is asked for before this one is used") {
@@ -239,7 +316,7 @@ TEST_CASE("a forward is one also where the next batch is asked for before this o
   auto const batch = *at;
   ++at;
   timed.backward(batch);
-  CHECK(seconds_of(*timed.timer) == Seconds{1 + 2, 1 + 2, 1, 0, 1 + 1});
+  CHECK(seconds_of(*timed.timer) == Seconds{1 + 2, 1 + 2, 1, 0, 0, 1 + 1});
 }
 
 TEST_CASE("what a function makes of batches is data, as is the wait for it") {
@@ -258,7 +335,7 @@ TEST_CASE("a program that takes no columns spends its time on the forward") {
   auto const batches = timed.shard.batches({.batch_size = 3});
   timed.timer->restart();
   for (auto const& batch : batches) CHECK(batch.rows().size() == 3);
-  CHECK(seconds_of(*timed.timer) == Seconds{0, 2, 0, 0, 1 + 1});
+  CHECK(seconds_of(*timed.timer) == Seconds{0, 2, 0, 0, 0, 1 + 1});
 }
 
 TEST_CASE("a model may go on with other things when its training is over") {
@@ -418,7 +495,7 @@ TEST_CASE(
                                   {.run = {.name = "run", .storage_path = folder.path(), .handle_signals = false},
                                    .backend = {.report_step_times = is_asked_for}}};
     auto const result = trainer.fit();
-    auto const names = is_asked_for ? ", samples_per_s, forward_s, backward_s, exchange_s, rest_s" : "";
+    auto const names = is_asked_for ? ", samples_per_s, forward_s, backward_s, exchange_s, optimizer_s, rest_s" : "";
     REQUIRE(result.history.size() == 3);
     CHECK(result.history[1].metrics.names() == std::string{"data_s"} + names);
     CHECK(result.history[1].metrics.number("data_s") == -1);

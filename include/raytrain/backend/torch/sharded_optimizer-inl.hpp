@@ -22,6 +22,7 @@
 #include <raytrain/backend/torch/detail/gather_pieces.hpp>
 #include <raytrain/backend/torch/detail/memory_overlap.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice.hpp>
+#include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/backend/torch/detail/stored_tensors.hpp>
 #include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
@@ -48,7 +49,8 @@ RAYTRAIN_TORCH_INLINE ShardedOptimizer::ShardedOptimizer(Setup setup)
       on_device_{setup.on_device},
       listed_{listed()},
       make_{setup.make},
-      is_local_{std::move(setup.is_local)} {
+      is_local_{std::move(setup.is_local)},
+      timer_{std::move(setup.timer)} {
   take_options_as_made(setup.groups);
   auto own = listed_parameters(setup);
   std::vector<at::Tensor> moved;
@@ -167,6 +169,7 @@ RAYTRAIN_TORCH_INLINE auto ShardedOptimizer::step(LossClosure closure) -> at::Te
     torch::AutoGradMode const with_gradients{true};
     loss = closure();
   }
+  detail::InPhase const steps{timer_.get(), detail::StepTimer::Phase::optimizer};
   torch::NoGradGuard const no_grad;
   check_unchanged();
   slice_->step(param_groups());

@@ -14,6 +14,7 @@
 #include <raytrain/backend/torch/detail/device_arrays.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
 #include <raytrain/backend/torch/detail/optimizer_slice.hpp>
+#include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/stored_optimizer.hpp>
 #include <raytrain/collective/collective.hpp>
 
@@ -57,7 +58,8 @@ class ShardedOptimizer : public torch::optim::Optimizer {
     Groups groups;
     std::unique_ptr<torch::optim::OptimizerOptions> defaults;
     detail::OptimizerSlice::Make make;
-    std::function<bool()> is_local;  ///< Whether each worker trains the module by itself now.
+    std::function<bool()> is_local;              ///< Whether each worker trains the module by itself now.
+    std::shared_ptr<detail::StepTimer> timer{};  ///< Of its steps; may be null.
   };
 
   explicit ShardedOptimizer(Setup setup);
@@ -117,6 +119,7 @@ class ShardedOptimizer : public torch::optim::Optimizer {
   std::unique_ptr<detail::OptimizerSlice> slice_;
   detail::OptimizerSlice::Make make_;
   std::function<bool()> is_local_;
+  std::shared_ptr<detail::StepTimer> timer_;
 };
 
 }  // namespace raytrain

@@ -60,6 +60,7 @@ RAYTRAIN_TORCH_INLINE auto StepTimer::times() noexcept -> StepTimes {
           .forward_s = seconds(Phase::forward),
           .backward_s = seconds(Phase::backward),
           .exchange_s = seconds(Phase::exchange),
+          .optimizer_s = seconds(Phase::optimizer),
           .rest_s = seconds(Phase::rest)};
 }
 

@@ -23,7 +23,7 @@ namespace raytrain::detail {
 /// Threads: that which has made it; calls from another one change nothing.
 class StepTimer {
  public:
-  enum class Phase : std::uint8_t { data, forward, backward, exchange, rest };
+  enum class Phase : std::uint8_t { data, forward, backward, exchange, optimizer, rest };
 
   explicit StepTimer(Clock const& clock) : clock_{clock}, begin_{clock.now()}, since_{begin_} {}
 
@@ -53,7 +53,7 @@ class StepTimer {
   Clock const& clock_;
   std::thread::id owner_ = std::this_thread::get_id();
   Phase phase_ = Phase::rest;
-  std::array<Clock::Duration, 5> spent_{};  ///< By phase.
+  std::array<Clock::Duration, 6> spent_{};  ///< By phase.
   Clock::TimePoint begin_;
   Clock::TimePoint since_;
   bool is_handed_out_ = false;  ///< The batch, and nothing has begun since.
