@@ -49,10 +49,10 @@ auto sides_of(raytrain::TorchContext& ctx, Shape const& shape, c10::intrusive_pt
     sides.back().network = at_end;
   };
   sides.push_back(ddp::apart("apart", make_mlp(shape)));
-  add("raytrain", {}, ddp::Network::summed);
+  add("raytrain", {.overlap = raytrain::Overlap::off}, ddp::Network::summed);
   add("overlapped", {.overlap = raytrain::Overlap::on}, ddp::Network::summed);
   auto const bf16 = [] { return raytrain::compressed(raytrain::Compression::bf16); };
-  add("bf16", {.exchange = bf16()}, ddp::Network::common);
+  add("bf16", {.exchange = bf16(), .overlap = raytrain::Overlap::off}, ddp::Network::common);
   add("overlapped bf16", {.exchange = bf16(), .overlap = raytrain::Overlap::on}, ddp::Network::common);
   auto const power_sgd = std::make_shared<raytrain::PowerSGD>(raytrain::PowerSGDConfig{.exact_steps = 0});
   add("power_sgd", {.exchange = power_sgd}, ddp::Network::common);

@@ -23,7 +23,7 @@ struct Options {
   double clip = 0;
   std::string precision = "fp32";
   std::string compression = "none";
-  std::string overlap = "off";
+  std::string overlap = "measured";
   bool augment = false;
   int data_threads = 0;
   double learning_rate = 1e-3;

@@ -213,7 +213,7 @@ TEST_CASE("a backward that calls other ranks, and one through two models, have t
   check_gradients(of(Overlap::on), of(Overlap::off));
 }
 
-TEST_CASE("two models with a parameter in common are refused where one overlaps, and not beside another that does") {
+TEST_CASE("two models with a parameter in common are refused where overlap is on for one, and not beside another") {
   struct HeadImpl : torch::nn::Module {
     explicit HeadImpl(torch::nn::Linear trunk) : trunk_{register_module("trunk", std::move(trunk))} {}
     torch::nn::Linear trunk_;
@@ -229,13 +229,14 @@ TEST_CASE("two models with a parameter in common are refused where one overlaps,
     };
   };
   for (auto const& [first, second] :
-       {std::pair{Overlap::on, Overlap::off}, std::pair{Overlap::off, Overlap::measured}}) {
+       {std::pair{Overlap::on, Overlap::off}, std::pair{Overlap::measured, Overlap::on}}) {
     check_contains(failures_of(2, prepare(first, second, true)),
                    "averaging gradients during a backward: two models have a parameter in common: 'trunk.weight' of "
-                   "model 2, which is 'trunk.weight' of model 1; prepare one module that holds both, or leave "
-                   "ModelOptions::overlap out for both");
+                   "model 2, which is 'trunk.weight' of model 1; prepare one module that holds both, or set "
+                   "ModelOptions::overlap to Overlap::off for both");
   }
   run_once({}, prepare(Overlap::off, Overlap::off, true));
+  run_once({}, prepare(Overlap::measured, Overlap::measured, true));
   run_once({}, prepare(Overlap::on, Overlap::on, false));
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients that are exchanged while a backward goes on.
+#include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/overlap_choice.hpp>
+#include <raytrain/backend/torch/detail/worker_step.hpp>
 #include <raytrain/backend/torch/model_options.hpp>
 
 #include <torch/torch.h>
@@ -12,11 +15,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <raytrain/backend/torch.hpp>
@@ -25,6 +30,7 @@
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/local.hpp>
 #include <raytrain/collective/reduce_op.hpp>
+#include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/train/callback.hpp>
@@ -97,6 +103,141 @@ void check_same(Trained const& left, Trained const& right) {
     CAPTURE(rank);
     CHECK(same_bits(left[rank], right[rank]));  // a NaN is not the same as another one
   }
+}
+
+/// Of each of two ranks.
+struct Measured {
+  std::array<double, 2> behind{};        ///< What backwards and exchanges take, in ms.
+  std::array<double, 2> exchange{4, 4};  ///< And of that exchanges, before both ways are tried.
+  std::array<double, 2> beside{};
+  std::array<bool, 2> may_pay{true, true};
+  std::array<bool, 2> gradient_comes_twice{};
+};
+
+/// What both ranks say that they have chosen; empty where they have not tried both ways.
+auto choice_of(Measured const& measured) -> std::string {
+  using raytrain::detail::OverlapChoice;
+  auto const ranks = local_collectives(WorldSize{2}, {});
+  std::array<std::string, 2> texts;
+  std::vector<std::jthread> threads;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto const collective = ranks.collective_of(Rank{rank});
+      OverlapChoice choice{measured.may_pay.at(rank)};
+      choice.begin_backward(1);
+      choice.arrive(0);
+      if (measured.gradient_comes_twice.at(rank)) choice.arrive(0);
+      auto has_tried = false;
+      for (std::size_t i = 0; !choice.is_made(); ++i) {
+        auto const is_counted = i % (OverlapChoice::not_counted + OverlapChoice::of_each) >= OverlapChoice::not_counted;
+        has_tried = has_tried || choice.tries_both();
+        OverlapChoice::Duration const all{(choice.overlaps() ? measured.beside : measured.behind).at(rank)};
+        OverlapChoice::Duration const exchange{measured.exchange.at(rank)};
+        is_counted || has_tried ? choice.add({all, exchange}, *collective)
+                                : choice.add({std::chrono::seconds{100}, std::chrono::seconds{100}}, *collective);
+      }
+      if (has_tried) texts.at(rank) = choice.text();
+    });
+  }
+  threads.clear();
+  CHECK(texts[0] == texts[1]);
+  return texts[0];
+}
+
+/// Takes so long for an array of 256 bytes or more, as gradients are and counts are not. Of its duplicates, which have
+/// a time of their own, it has as many as it says; without a time for them it refuses to make one.
+class Slow final : public WrappedCollective {
+ public:
+  using Time = std::chrono::milliseconds;
+
+  Slow(std::unique_ptr<Collective> inside, Time time, std::optional<Time> of_duplicates, std::atomic<int>& duplicates)
+      : WrappedCollective{*inside},
+        inside_{std::move(inside)},
+        time_{time},
+        of_duplicates_{of_duplicates},
+        duplicates_{duplicates} {}
+
+  [[nodiscard]] auto start(Task const& task) -> Pending override {
+    auto const end = std::chrono::steady_clock::now() + time_;
+    while (task.to.size() >= 256 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return inside_->start(task);
+  }
+
+  [[nodiscard]] auto duplicate() -> std::unique_ptr<Collective> override {
+    if (rank() == Rank{0}) ++duplicates_;
+    if (!of_duplicates_) return Collective::duplicate();
+    return std::make_unique<Slow>(inside_->duplicate(), *of_duplicates_, of_duplicates_, duplicates_);
+  }
+
+ private:
+  std::unique_ptr<Collective> inside_;
+  Time time_;
+  std::optional<Time> of_duplicates_;
+  std::atomic<int>& duplicates_;
+};
+
+struct ByHand {
+  ModelOptions options;
+  Slow::Time gradients{0};
+  std::optional<Slow::Time> in_duplicates{};
+  bool has_spare_core = false;
+  bool spans_hosts = false;
+};
+
+struct AveragedByHand {
+  std::vector<double> shares;      ///< Behind each backward, on rank 0; 0 where nothing is measured.
+  std::vector<std::string> lines;  ///< That rank 0 prints.
+  int duplicates = 0;
+  Trained gradients = Trained(2);  ///< Of all backwards.
+};
+
+/// Two ranks whose gradients are averaged in 45 backwards, without a trainer.
+auto averaged_by_hand(ByHand const& how) -> AveragedByHand {
+  AveragedByHand all;
+  std::atomic<int> duplicates = 0;
+  auto const ranks = local_collectives(WorldSize{2}, {});
+  std::vector<std::jthread> threads;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto generator = at::detail::createCPUGenerator(7);
+      torch::nn::Sequential model{torch::nn::Linear{10, 16}, torch::nn::Linear{16, 16}};
+      for (auto const& parameter : model->parameters()) parameter.detach().normal_(0, 1, generator);
+      Slow collective{ranks.collective_of(Rank{rank}), how.gradients, how.in_duplicates, duplicates};
+      raytrain::detail::GradientAverager const averager{
+          *model,
+          1,
+          {.collective = collective,
+           .worker_step = std::make_shared<raytrain::detail::WorkerStep>(),
+           .warn = [](std::string const&) {},
+           .exchange = raytrain::detail::ModelExchange{how.options, WorldSize{2}},
+           .print =
+               [&, rank](std::string line) {
+                 if (rank == 0) all.lines.push_back(std::move(line));
+               },
+           .has_spare_core = how.has_spare_core,
+           .spans_hosts = how.spans_hosts}};
+      for (int step = 0; step < 45; ++step) {
+        model->zero_grad();
+        model->forward(rows_of(Rank{rank}, step)).pow(2).mean().backward();
+        for (auto const& parameter : model->parameters()) all.gradients[rank].push_back(parameter.grad().clone());
+        if (rank == 0) all.shares.push_back(averager.measured_share().value_or(0));
+      }
+    });
+  }
+  threads.clear();
+  all.duplicates = duplicates;
+  return all;
+}
+
+/// Buckets of one parameter each.
+auto measured_in_buckets() -> ModelOptions { return {.bucket_bytes = 1}; }
+
+/// Behind each of 45 backwards: after 14 of them both ways are tried, and chosen after 24 more.
+auto shares_of_trial(double chosen) -> std::vector<double> {
+  std::vector<double> shares(13);
+  shares.resize(37, 0.5);
+  shares.resize(45, chosen);
+  return shares;
 }
 
 }  // namespace
@@ -183,32 +324,76 @@ TEST_CASE("buckets are exchanged while the backward computes the gradients of th
   });
 }
 
-TEST_CASE("all ranks choose, in one of a model's first backwards, what is faster on the mean, and rank 0 prints it") {
-  auto const choice_of = [](std::array<double, 2> behind, std::array<double, 2> beside) {
-    auto const ranks = local_collectives(WorldSize{2}, {});
-    std::array<std::string, 2> texts;
-    std::vector<std::jthread> threads;
-    for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      threads.emplace_back([&, rank] {
-        auto const collective = ranks.collective_of(Rank{rank});
-        raytrain::detail::OverlapChoice choice;
-        for (std::size_t i = 0; i < raytrain::detail::OverlapChoice::not_counted; ++i)
-          choice.add(std::chrono::seconds{100}, *collective);
-        while (!choice.is_made())
-          choice.add(raytrain::detail::OverlapChoice::Duration{(choice.overlaps() ? beside : behind)[rank]},
-                     *collective);
-        texts[rank] = choice.text();
-      });
-    }
-    threads.clear();
-    CHECK(texts[0] == texts[1]);
-    return texts[0];
-  };
-  CHECK(choice_of({4, 8}, {5, 6}) == "during its backwards, which take 5.50 ms instead of 6.00 ms");
-  CHECK(choice_of({4, 8}, {5, 8}) == "after its backwards, which take 6.00 ms instead of 6.50 ms");
+TEST_CASE("all ranks choose, in one of a model's first backwards, what is faster on the mean") {
+  CHECK(choice_of({.behind = {4, 8}, .beside = {5, 6}}) ==
+        "during its backwards, which take 5.50 ms instead of 6.00 ms");
+  CHECK(choice_of({.behind = {4, 8}, .beside = {5, 8}}) ==
+        "after its backwards, which take 6.00 ms instead of 6.50 ms");
 }
 
-TEST_CASE("rank 0 prints once what was chosen for each model, and nothing where nothing is measured") {
+TEST_CASE(
+    "exchanges are not tried beside backwards where all ranks' mean is a tenth of them, nor where one rank says so") {
+  Measured const small{.behind = {10, 10}, .exchange = {0.5, 1.5}, .beside = {1, 1}};
+  CHECK(choice_of(small).empty());
+  auto larger = small;
+  larger.exchange = {0.5, 1.6};
+  CHECK(!choice_of(larger).empty());
+  auto without_core = larger;
+  without_core.may_pay = {true, false};
+  CHECK(choice_of(without_core).empty());
+  auto with_second_gradient = larger;
+  with_second_gradient.gradient_comes_twice = {true, false};
+  CHECK(choice_of(with_second_gradient).empty());
+}
+
+TEST_CASE("exchanges go on beside backwards where that was faster, with the same bits in all backwards") {
+  auto const expected = averaged_by_hand({.options = {.overlap = Overlap::off}});
+  for (bool const spans_hosts : {false, true}) {
+    CAPTURE(spans_hosts);
+    auto const all = averaged_by_hand({.options = measured_in_buckets(),
+                                       .gradients = std::chrono::milliseconds{20},
+                                       .in_duplicates = std::chrono::milliseconds{0},
+                                       .has_spare_core = !spans_hosts,
+                                       .spans_hosts = spans_hosts});
+    CHECK(all.shares == shares_of_trial(1));
+    REQUIRE(all.lines.size() == 1);
+    check_contains(all.lines[0], "model 1 exchanges its gradients during its backwards, which take ");
+    CHECK(all.duplicates == 1);
+    check_same(all.gradients, expected.gradients);
+  }
+}
+
+TEST_CASE("exchanges come behind backwards again where that was faster, with the same bits in all backwards") {
+  auto const all = averaged_by_hand({.options = measured_in_buckets(),
+                                     .gradients = std::chrono::milliseconds{5},
+                                     .in_duplicates = std::chrono::milliseconds{20},
+                                     .has_spare_core = true});
+  CHECK(all.shares == shares_of_trial(0));
+  REQUIRE(all.lines.size() == 1);
+  check_contains(all.lines[0], "model 1 exchanges its gradients after its backwards, which take ");
+  check_same(all.gradients, averaged_by_hand({.options = {.overlap = Overlap::off}}).gradients);
+}
+
+TEST_CASE("where exchanges beside backwards cannot pay, or are not possible, nothing is begun or printed") {
+  auto const expected = averaged_by_hand({.options = {.overlap = Overlap::off}});
+  auto const check_plain = [&](ByHand const& how, int duplicates) {
+    auto const all = averaged_by_hand(how);
+    CHECK(all.lines.empty());
+    CHECK(all.duplicates == duplicates);
+    CHECK(all.shares.back() == 0);
+    check_same(all.gradients, expected.gradients);
+  };
+  ByHand slow{.options = measured_in_buckets(), .gradients = std::chrono::milliseconds{5}, .has_spare_core = true};
+  check_plain(slow, 1);  // which is refused
+  slow.in_duplicates = std::chrono::milliseconds{0};
+  slow.has_spare_core = false;
+  check_plain(slow, 0);
+  slow.has_spare_core = true;
+  slow.options.bucket_bytes = ModelOptions{}.bucket_bytes;  // one bucket
+  check_plain(slow, 0);
+}
+
+TEST_CASE("between workers of one host that share its cores nothing is tried, and rank 0 prints nothing") {
   struct Lines : Callback {
     auto on_print(std::string_view line) -> bool override {
       all.emplace_back(line);
@@ -219,8 +404,7 @@ TEST_CASE("rank 0 prints once what was chosen for each model, and nothing where 
   auto const lines = std::make_shared<Lines>();
   TemporaryFolder const folder;
   Trainer<TorchBackend> trainer{[](TorchContext& ctx) {
-                                  auto measured =
-                                      ctx.prepare_model([] { return Net{}; }, {.overlap = Overlap::measured});
+                                  auto measured = ctx.prepare_model([] { return Net{}; });
                                   auto other = ctx.prepare_model([] { return Net{}; }, {.overlap = Overlap::on});
                                   for (int step = 0; step < 40; ++step) {
                                     measured(rows_of(ctx.world_rank(), step), ctx.world_rank()).backward();
@@ -231,12 +415,10 @@ TEST_CASE("rank 0 prints once what was chosen for each model, and nothing where 
                                  .run = {.name = "run", .storage_path = folder.path(), .handle_signals = false},
                                  .callbacks = {lines}}};
   trainer.fit();
-  REQUIRE(lines->all.size() == 1);
-  check_contains(lines->all[0], "model 1 exchanges its gradients ");
-  check_contains(lines->all[0], " its backwards, which take ");
+  CHECK(lines->all.empty());
 }
 
-TEST_CASE("with report_step_times reports say what was chosen, and 0.5 as long as both are measured") {
+TEST_CASE("with report_step_times reports say which part of exchanges is beside backwards, where that is measured") {
   for (auto const overlap : {Overlap::measured, Overlap::on}) {
     TemporaryFolder const folder;
     Trainer<TorchBackend> trainer{[=](TorchContext& ctx) {
@@ -254,9 +436,8 @@ TEST_CASE("with report_step_times reports say what was chosen, and 0.5 as long a
     REQUIRE(result.history.size() == 2);
     CHECK(result.history[0].metrics.contains("overlapped") == (overlap == Overlap::measured));
     if (overlap == Overlap::on) continue;
-    CHECK(result.history[0].metrics.number("overlapped") == 0.5);
-    auto const chosen = *result.history[1].metrics.number("overlapped");
-    CHECK((chosen == 0 || chosen == 1));
+    CHECK(result.history[0].metrics.number("overlapped") == 0);
+    CHECK(result.history[1].metrics.number("overlapped") == 0);
   }
 }
 
@@ -299,7 +480,8 @@ TEST_CASE(
   CHECK(torch::equal(gradients[0], gradients[1]));
 }
 
-TEST_CASE("an exchange that cannot overlap, virtual shards, and ranks that differ are refused") {
+TEST_CASE(
+    "an exchange that cannot overlap, and virtual shards, are refused where it is on, and so are ranks that differ") {
   auto const refusal = [](std::function<ModelOptions(Rank)> const& options, int virtual_shards = 0) {
     TemporaryFolder const folder;
     Trainer<TorchBackend> trainer{
@@ -310,13 +492,22 @@ TEST_CASE("an exchange that cannot overlap, virtual shards, and ranks that diffe
   };
   check_contains(
       refusal([](Rank) { return ModelOptions{.exchange = std::make_shared<PowerSGD>(), .overlap = Overlap::on}; }),
-      "ModelOptions::overlap: must be off with the exchange");
-  check_contains(refusal([](Rank) { return ModelOptions{.overlap = Overlap::measured}; }, 2),
-                 "ModelOptions::overlap: was given (measured) in a run of 2 virtual shards");
+      "ModelOptions::overlap: cannot be on with the exchange");
+  check_contains(refusal([](Rank) { return ModelOptions{.overlap = Overlap::on}; }, 2),
+                 "ModelOptions::overlap: was given (on) in a run of 2 virtual shards");
   check_contains(
       refusal([](Rank rank) { return ModelOptions{.overlap = rank == Rank{0} ? Overlap::off : Overlap::on}; }),
-      "rank 0 has no ModelOptions::exchange, and rank 1 has no ModelOptions::exchange, ModelOptions::overlap on, with "
-      "1048576 bucket_bytes");
+      "rank 0 has no ModelOptions::exchange, ModelOptions::overlap off, and rank 1 has no ModelOptions::exchange, "
+      "ModelOptions::overlap on, with 1048576 bucket_bytes");
+  check_contains(refusal([](Rank rank) { return ModelOptions{.bucket_bytes = rank == Rank{0} ? 1U : 1U << 20U}; }),
+                 "rank 0 has no ModelOptions::exchange with 1 bucket_bytes, and rank 1 has no ModelOptions::exchange;");
+}
+
+TEST_CASE("what allows for no overlap trains without where nothing is said of it") {
+  run_once({.workers = 2}, [](TorchContext& ctx) {
+    auto model = ctx.prepare_model([] { return Net{}; }, {.exchange = std::make_shared<PowerSGD>()});
+    model(rows_of(ctx.world_rank(), 0), ctx.world_rank()).backward();
+  });
 }
 
 TEST_CASE("a rank that fails, ends or stops within a backward ends the others' backwards") {

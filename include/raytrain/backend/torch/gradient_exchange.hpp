@@ -65,13 +65,14 @@ class GradientExchange {
   /// that differ between workers let their parameters drift apart, of which there is a warning.
   ///
   /// Every worker makes the same calls of `collective`, which knows the number of workers. It is called for each bucket
-  /// of a backward that averages, without `ModelOptions::overlap` in their order; in a world of one, too.
+  /// of a backward that averages, with `Overlap::off` in their order; in a world of one, too.
   /// Errors: what it throws, the backward throws.
   virtual void exchange(GradientBucket const& bucket, Collective& collective) = 0;
 
-  /// Whether `exchange` may be called with `ModelOptions::overlap`: on another thread, one call at a time, for buckets
-  /// in an order that is the same on every worker and another one from the second backward on, of which every part
-  /// `is_used`, since nobody knows yet whether it is.
+  /// Whether `exchange` may be called during backwards (`ModelOptions::overlap`): on another thread, one call at a
+  /// time, for buckets in an order that is the same on every worker and another one from the second backward on, of
+  /// which every part `is_used`, since nobody knows yet whether it is. With `Overlap::measured` times decide whether it
+  /// is: what it gives should not depend on that, for the same bits in every run.
   [[nodiscard]] virtual auto allows_overlap() const -> bool { return false; }
 
   /// Whether `exchange` gives the average of all workers' values. Where some workers have no batch

@@ -35,9 +35,9 @@ RAYTRAIN_TORCH_INLINE void ModelOptions::validate(std::uint32_t virtual_shards) 
     throw Error{Errc::invalid_config, "ModelOptions::bucket_bytes", "must be at least 1 (got 0)",
                 "leave it out for 1 MiB; with 1 each parameter is a bucket"};
   }
-  if (overlap != Overlap::off && exchange != nullptr && !exchange->allows_overlap()) {
+  if (overlap == Overlap::on && exchange != nullptr && !exchange->allows_overlap()) {
     throw Error{Errc::invalid_config, "ModelOptions::overlap",
-                "must be off with the exchange " + exchange->description() + ", which does not allow it",
+                "cannot be on with the exchange " + exchange->description() + ", which does not allow it",
                 "leave it out, or override GradientExchange::allows_overlap(), where its rules can be kept"};
   }
   if (virtual_shards == 0) return;
@@ -49,7 +49,7 @@ RAYTRAIN_TORCH_INLINE void ModelOptions::validate(std::uint32_t virtual_shards) 
                 "leave it out, or ScalingConfig::virtual_shards"};
   };
   if (exchange != nullptr) refuse("ModelOptions::exchange", exchange->description());
-  if (overlap != Overlap::off) refuse("ModelOptions::overlap", to_string(overlap));
+  if (overlap == Overlap::on) refuse("ModelOptions::overlap", to_string(overlap));
   if (!broadcast_buffers) refuse("ModelOptions::broadcast_buffers", "false");
 }
 

@@ -14,7 +14,7 @@ namespace raytrain {
 enum class Overlap : std::uint8_t {
   off,       ///< When the backward has ended.
   on,        ///< In buckets, by a thread of raytrain's, while the backward computes the gradients of other buckets.
-  measured,  ///< In buckets, as is faster in the model's first backwards, of which rank 0 prints a line; on GPUs `on`.
+  measured,  ///< As is faster in the model's first backwards: see `ModelOptions::overlap`.
 };
 
 /// "off", "on", "measured".
@@ -32,10 +32,19 @@ struct ModelOptions {
   /// How many bytes of gradients `exchange`, or `overlap`, has at a time: a bucket ends behind the first parameter with
   /// which it has so many, or where the type changes. At least 1.
   std::size_t bucket_bytes = std::size_t{1} << 20U;
-  /// It pays where a network is between the workers, and each has a core that does not compute. Between hosts with
-  /// `Reduction::automatic` sums of buckets may differ from those without, in their last bits. A model with overlap
-  /// has no parameter in common with another prepared one.
-  Overlap overlap = Overlap::off;
+  /// During backwards it pays where a network is between the workers, or each has a core that does not compute.
+  /// `measured` looks at 14 backwards. Only where exchanges take more than a tenth of them, where workers are on
+  /// several hosts or each has a spare core, and where the model has several buckets, it tries both ways in the next
+  /// 24, of which rank 0 prints a line; all ranks keep the faster one. Nowhere else does it start a thread. On GPUs,
+  /// where nobody can time exchanges without waiting, it is `off`, and so it is for what `on` refuses: an exchange that
+  /// does not allow it, virtual shards, parameters in common with another prepared model, and MPI that is for one
+  /// thread.
+  ///
+  /// What is chosen changes no bits. Between hosts with `Reduction::automatic` sums of buckets may differ from those of
+  /// whole arrays, in their last bits: there `measured` has those of buckets either way, and `off` has the others. A
+  /// program that catches what a backward throws and goes on, or later begins to run backwards within backwards, says
+  /// `off`.
+  Overlap overlap = Overlap::measured;
   /// Whether a backward leaves rank 0's buffers, as a BatchNorm's statistics, on every rank. Without, each worker keeps
   /// those of its own batches, and a step sends less; a checkpoint has rank 0's, with which all go on after a restart.
   bool broadcast_buffers = true;

@@ -38,6 +38,7 @@
 #include <raytrain/core/identifiers.hpp>
 #include <raytrain/core/inline.hpp>
 #include <raytrain/core/shard_position.hpp>
+#include <raytrain/core/usable_cores.hpp>
 #include <raytrain/core/utf8.hpp>
 #include <raytrain/data/dataset_shard.hpp>
 #include <raytrain/launch/object_exchange.hpp>
@@ -83,13 +84,16 @@ RAYTRAIN_TORCH_INLINE TorchContext::TorchContext(std::shared_ptr<detail::StepTim
                    .shares_process = process_workers() > WorldSize{1},
                    .gpu = device_.drawing_gpu()}},
       step_timer_{std::move(timer)},
-      models_{{.collective = *unlocking_,
-               .device = device_,
-               .worker_step = worker_step_,
-               .timer = step_timer_,
-               .virtual_shards = virtual_shards(),
-               .warn = [this](std::string text) { warn(std::move(text)); },
-               .print = [this](std::string text) { print("{}", std::move(text)); }}} {
+      models_{
+          {.collective = *unlocking_,
+           .device = device_,
+           .worker_step = worker_step_,
+           .timer = step_timer_,
+           .virtual_shards = virtual_shards(),
+           .warn = [this](std::string text) { warn(std::move(text)); },
+           .print = [this](std::string text) { print("{}", std::move(text)); },
+           .has_spare_core = usable_core_count() >= local_world_size().value * (static_cast<std::size_t>(cpus()) + 1),
+           .spans_hosts = local_world_size() != world_size()}} {
   at::set_num_threads(cpus());
   if (device_.gpu()) copies_ = std::make_shared<detail::DeviceCopies const>(device());
   if (virtual_shards() == 0) return;

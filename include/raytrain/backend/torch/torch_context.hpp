@@ -91,7 +91,7 @@ class TorchContext : public TrainContext {
   /// Errors: `backend` for gradients of another type than float, double, Half and BFloat16, or elsewhere; as
   ///         `ModelOptions::validate`, and `invalid_config` for an exchange with virtual shards; `invalid_call` for one
   ///         that another model uses, for a holder without a model, for a parameter in common with another model where
-  ///         one of them overlaps, and for a `SyncBatchNorm` or gradients of 16 bits with virtual shards;
+  ///         one has `Overlap::on`, and for a `SyncBatchNorm` or gradients of 16 bits with virtual shards;
   ///         `rank_mismatch` on all ranks for options, or models, that differ between them: in names, their order,
   ///         shapes, types, or which parameters want a gradient; `backend` for a tensor that is sparse.
   template <TorchModuleFactory F>

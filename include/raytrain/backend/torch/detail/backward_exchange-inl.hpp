@@ -10,16 +10,13 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include <raytrain/backend/torch/detail/backward_exchange.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
 #include <raytrain/backend/torch/detail/one_openmp_thread.hpp>
-#include <raytrain/backend/torch/detail/overlap_choice.hpp>
 #include <raytrain/backend/torch/detail/side_stream.hpp>
-#include <raytrain/backend/torch/model_options.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/core/error.hpp>
@@ -38,17 +35,15 @@ RAYTRAIN_TORCH_INLINE BackwardExchange::BackwardExchange(GradientArena& arena, M
       bucket_of_(arena.size()),
       order_(buckets_.size()) {
   std::iota(order_.begin(), order_.end(), 0U);
-  auto const is_on_device = collective.takes_device_arrays();
-  if (exchange.overlap() == Overlap::measured && !is_on_device) choice_.emplace();
   for (std::size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
     for (auto const parameter : buckets_[bucket].parameters) bucket_of_[parameter] = bucket;
   }
-  if (is_on_device) stream_ = std::make_unique<SideStream>(arena.device());
+  if (collective.takes_device_arrays()) stream_ = std::make_unique<SideStream>(arena.device());
   thread_.post([] { use_one_openmp_thread(); });
 }
 
 RAYTRAIN_TORCH_INLINE BackwardExchange::~BackwardExchange() {
-  if (!is_open_ || !overlaps_) return;
+  if (!is_open_) return;
   try {
     while (left_ > 0) post(order_[--left_]);
     wait();
@@ -61,14 +56,11 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::begin(CallTag const& tag, double sc
   if (is_open_ && left_ < buckets_.size()) {
     throw Error{Errc::invalid_call, "averaging gradients",
                 "the backward before this one has failed when some of its gradients were on their way to other ranks",
-                "prepare the model again, on every rank, or leave ModelOptions::overlap out"};
+                "prepare the model again, on every rank, or set ModelOptions::overlap to Overlap::off"};
   }
   is_open_ = true;
-  has_chosen_ = false;
-  began_ = Clock::now();
   collective_.tag() = tag;
   scale_ = scale;
-  overlaps_ = !choice_ || choice_->overlaps();
   left_ = buckets_.size();
   exchanged_ = 0;
   is_launched_.assign(buckets_.size(), false);
@@ -85,7 +77,7 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::arrive(std::size_t parameter) {
     throw Error{Errc::invalid_call, "averaging gradients during a backward",
                 "parameter '" + arena_.name(parameter) + "' gets a second gradient in it, after its first one is on " +
                     "its way to other ranks",
-                "leave ModelOptions::overlap out for a model of which a backward runs another one"};
+                "set ModelOptions::overlap to Overlap::off for a model of which a backward runs another one"};
   }
   if (has_arrived_[parameter]) {
     arrives_again_ = true;
@@ -96,7 +88,7 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::arrive(std::size_t parameter) {
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::launch_complete() {
-  while (overlaps_ && left_ > 0 && missing_[order_[left_ - 1]] == 0) launch();
+  while (left_ > 0 && missing_[order_[left_ - 1]] == 0) launch();
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::launch() {
@@ -107,14 +99,14 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::launch() {
   post(bucket);
 }
 
-RAYTRAIN_TORCH_INLINE void BackwardExchange::follow_gradients(Collective& choosing) {
+RAYTRAIN_TORCH_INLINE void BackwardExchange::follow_gradients(Collective& ordering) {
   follows_gradients_ = true;
   if (arrives_again_) complete_.clear();
   // Behind those that are complete come the others as they are.
   auto const is_other = [&](std::uint32_t bucket) { return std::ranges::find(complete_, bucket) == complete_.end(); };
   auto const others = std::ranges::stable_partition(order_, is_other);
   std::ranges::reverse_copy(complete_, others.begin());
-  choosing.broadcast(order_, Rank{0});
+  ordering.broadcast(order_, Rank{0});
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::post(std::size_t bucket) {
@@ -147,25 +139,14 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::exchange(std::size_t bucket) {
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::end_backward() {
-  while (overlaps_ && left_ > 0) launch();
+  while (left_ > 0) launch();
 }
 
-RAYTRAIN_TORCH_INLINE void BackwardExchange::finish(Collective& choosing) {
-  if (overlaps_) {
-    wait();
-  } else {
-    while (left_ > 0) {
-      auto const bucket = order_[--left_];
-      prepare(bucket);
-      exchange(bucket);
-    }
-  }
+RAYTRAIN_TORCH_INLINE void BackwardExchange::finish(Collective& ordering) {
+  wait();
   if (exchange_) arena_.clear_gaps();
   is_open_ = false;
-  if (!follows_gradients_) follow_gradients(choosing);
-  if (!choice_ || choice_->is_made()) return;
-  choice_->add(Clock::now() - began_, choosing);
-  has_chosen_ = choice_->is_made();
+  if (!follows_gradients_) follow_gradients(ordering);
 }
 
 RAYTRAIN_TORCH_INLINE void BackwardExchange::wait() {
@@ -177,15 +158,6 @@ RAYTRAIN_TORCH_INLINE void BackwardExchange::wait() {
   }
   if (stream_) stream_->join();
   if (error_ != nullptr) std::rethrow_exception(error_);
-}
-
-RAYTRAIN_TORCH_INLINE auto BackwardExchange::new_choice() const noexcept -> OverlapChoice const* {
-  return has_chosen_ ? &*choice_ : nullptr;
-}
-
-RAYTRAIN_TORCH_INLINE auto BackwardExchange::measured_share() const -> std::optional<double> {
-  if (exchange_.overlap() != Overlap::measured) return std::nullopt;
-  return choice_ ? choice_->share() : 1;
 }
 
 }  // namespace raytrain::detail

@@ -3,19 +3,16 @@
 
 #include <torch/torch.h>
 
-#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
-#include <raytrain/backend/torch/detail/overlap_choice.hpp>
 #include <raytrain/collective/collective.hpp>
 #include <raytrain/collective/wrapped_collective.hpp>
 #include <raytrain/exec/background_thread.hpp>
@@ -30,8 +27,7 @@ class SideStream;
 /// last; it keeps the first order if a gradient came twice. All ranks take the buckets in the same order, each one when
 /// its rank has the gradients.
 ///
-/// On a device the thread agrees with the other ranks, and puts exchanges on a stream of its own. Nobody can time them
-/// there without waiting, so that `Overlap::measured` is `on`.
+/// On a device the thread agrees with the other ranks, and puts exchanges on a stream of its own.
 ///
 /// A gradient is complete when the backward comes to that of another parameter. What has no gradient when the backward
 /// ends is exchanged then.
@@ -60,26 +56,18 @@ class BackwardExchange {
   /// The backward has ended. What is left is on its way, unless it is exchanged by `finish`.
   void end_backward();
 
-  /// Returns when all gradients are averaged. `choosing`: a collective in which ranks agree. A group operation of it
-  /// behind the first backward that exchanges, and where a choice is made.
+  /// Returns when all gradients are averaged. `ordering`: a collective in which ranks agree on the order of buckets. A
+  /// group operation of it behind the first backward that exchanges.
   ///
   /// Errors: what the collective throws, or the program's exchange.
-  void finish(Collective& choosing);
-
-  /// In the backward in which it is made, the choice of `Overlap::measured`; otherwise null.
-  [[nodiscard]] auto new_choice() const noexcept -> OverlapChoice const*;
-
-  /// With `Overlap::measured` what `OverlapChoice::share` says; 1 on a device.
-  [[nodiscard]] auto measured_share() const -> std::optional<double>;
+  void finish(Collective& ordering);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   /// Begins to exchange the buckets of which all gradients are there.
   void launch_complete();
   void launch();
   /// The buckets follow rank 0's gradients from now on.
-  void follow_gradients(Collective& choosing);
+  void follow_gradients(Collective& ordering);
   void post(std::size_t bucket);
   void prepare(std::size_t bucket);
   void exchange(std::size_t bucket);
@@ -92,15 +80,11 @@ class BackwardExchange {
   std::vector<std::size_t> bucket_of_;  ///< By parameter.
   std::vector<std::uint32_t> order_;    ///< Of buckets, from the one that is exchanged last.
   bool follows_gradients_ = false;
-  std::optional<OverlapChoice> choice_;
   std::unique_ptr<SideStream> stream_;  ///< On a device.
 
   // Of the backward under way.
   double scale_ = 1;
-  bool overlaps_ = true;
   bool is_open_ = false;
-  bool has_chosen_ = false;
-  Clock::time_point began_;
   std::size_t left_ = 0;                 ///< Buckets that are not launched: the first ones of `order_`.
   std::vector<std::size_t> missing_;     ///< Gradients, by bucket.
   std::vector<bool> is_launched_;        ///< By bucket.

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/gradient_averager.hpp>
+#include <raytrain/backend/torch/detail/overlap_choice.hpp>
 #include <raytrain/backend/torch/detail/shard_step.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
@@ -38,7 +40,7 @@ RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const
                                                          Worker worker)
     : module_{module.weak_from_this()},
       buffers_{worker.exchange.broadcasts_buffers() ? buffers_of(module) : std::vector<Buffer>{}},
-      overlap_collective_{worker.exchange.overlap() == Overlap::off ? nullptr : worker.array_collective().duplicate()},
+      overlap_collective_{worker.exchange.overlap() == Overlap::on ? worker.array_collective().duplicate() : nullptr},
       arena_{module, overlap_collective_ ? *overlap_collective_ : worker.array_collective(), worker.device(),
              buffers_.size() + digest_size},
       cpu_collective_{worker.collective},
@@ -49,9 +51,14 @@ RAYTRAIN_TORCH_INLINE GradientAverager::GradientAverager(torch::nn::Module const
       warn_{std::move(worker.warn)},
       before_backward_{std::move(worker.before_backward)},
       print_{std::move(worker.print)},
-      model_exchange_{std::move(worker.exchange)} {
+      model_exchange_{std::move(worker.exchange)},
+      spans_hosts_{worker.spans_hosts} {
   if (overlap_collective_) backward_exchange_.emplace(arena_, model_exchange_, *overlap_collective_);
   if (before_backward_) shard_step_.emplace(arena_, cpu_collective_, module.buffers());
+  auto const may_measure = model_exchange_.overlap() == Overlap::measured && !shard_step_ &&
+                           !array_collective_.takes_device_arrays() &&
+                           arena_.cut_into_buckets(model_exchange_.bucket_bytes()).size() > 1;
+  if (may_measure) choice_.emplace(spans_hosts_ || worker.has_spare_core);
   for (std::size_t index = 0; index < arena_.size(); ++index) {
     first_parameter_versions_.push_back(version_of(arena_.parameter(index)));
   }
@@ -183,17 +190,21 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_gradient(std::size_t index, at::
     worker_step_->with_batch.check_backward(model_number_);
     auto const under_way = std::make_shared<BackwardUnderWay>(backward_is_under_way_);  // until an error, too
     backward_is_under_way_ = true;
+    if (choice_ && !choice_->is_made()) choice_->begin_backward(arena_.size());
     shard_step_ ? shard_step_->begin_backward(parameter_digest()) : begin_backward();
     torch::autograd::Engine::get_default_engine().queue_callback([this, under_way] { on_backward_end(); });
   }
-  if (backward_exchange_ && !worker_step_->window.is_open()) backward_exchange_->arrive(index);
+  if (choice_ && !choice_->is_made()) choice_->arrive(index);
+  if (!worker_step_->window.is_open()) {
+    if (auto* const beside = beside_backward()) beside->arrive(index);
+  }
   arena_.place_gradient(index, gradient);
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::begin_backward() {
   auto const& window = worker_step_->window;
-  if (backward_exchange_ && !window.is_open())
-    backward_exchange_->begin(tag_of_backward(averaged_backwards_ + 1), gradient_scale());
+  auto* const beside = beside_backward();
+  if (beside != nullptr && !window.is_open()) beside->begin(tag_of_backward(averaged_backwards_ + 1), gradient_scale());
   if (!window.has_several()) {
     // Gradients that are there are averages already, of all ranks. As they are in a plain mean, they may stay in it.
     if (model_exchange_ || worker_step_->with_batch.factor() != 1) arena_.set_aside();
@@ -234,7 +245,8 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::gradient_scale() const -> double {
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::shadow_backward() {
   if (arena_.size() == 0) return;  // nor has a backward of it anything to average
-  if (backward_exchange_) backward_exchange_->begin(tag_of_backward(averaged_backwards_ + 1), gradient_scale());
+  if (choice_ && !choice_->is_made()) choice_->begin_backward(arena_.size());
+  if (auto* const beside = beside_backward()) beside->begin(tag_of_backward(averaged_backwards_ + 1), gradient_scale());
   arena_.set_aside();
   arena_.begin_backward();
   on_backward_end();
@@ -251,7 +263,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::on_backward_end() {
     arena_.gather();
     return arena_.hide_gradients();
   }
-  if (!backward_exchange_ && gradient_scale() != 1) arena_.scale_sum(gradient_scale());
+  if (beside_backward() == nullptr && gradient_scale() != 1) arena_.scale_sum(gradient_scale());
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     if (is_to_send(buffers_[i])) arena_.add_to_number(i, 1);
   }
@@ -284,14 +296,25 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::tag_of_backward(std::uint32_t numbe
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
   if (shard_step_) return shard_step_->end_backward();
-  if (backward_exchange_) {
-    backward_exchange_->end_backward();
+  auto const is_measured = choice_ && !choice_->is_made();
+  if (is_measured) choice_->begin_exchange();
+  exchange_gradients();
+  if (is_measured) {
+    choice_->end_exchange(cpu_collective_);
+    follow_choice();
+  }
+  return true;
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::exchange_gradients() {
+  // Between hosts sums of buckets and of whole arrays differ in their last bits, on which no time is to decide.
+  auto const has_buckets = static_cast<bool>(model_exchange_) || (choice_ && spans_hosts_);
+  if (auto* const beside = beside_backward()) {
+    beside->end_backward();
     arena_.for_each_count([&](auto values) { cpu_collective_.all_reduce(values, ReduceOp::average); });
-    backward_exchange_->finish(cpu_collective_);
+    beside->finish(cpu_collective_);
     arena_.show_gradients();
-    auto const* const choice = backward_exchange_->new_choice();
-    if (choice != nullptr) print_(fmt::format("model {} exchanges its gradients {}", model_number_, choice->text()));
-  } else if (model_exchange_) {
+  } else if (has_buckets) {
     model_exchange_.average(arena_, {.of_counts = cpu_collective_, .of_gradients = array_collective_});
   } else {
     arena_.gather();
@@ -301,7 +324,32 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
     arena_.for_each_array([&](auto values) { array_collective_.all_reduce(values, ReduceOp::average); });
     arena_.show_gradients();
   }
-  return true;
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::follow_choice() {
+  if (choice_->tries_both() && !backward_exchange_) return begin_overlap();
+  if (!choice_->is_made() || !backward_exchange_) return;
+  if (print_) print_(fmt::format("model {} exchanges its gradients {}", model_number_, choice_->text()));
+  if (!choice_->overlaps()) keep_behind();
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::begin_overlap() {
+  try {
+    overlap_collective_ = array_collective_.duplicate();
+  } catch (Error const& error) {
+    if (error.code() != Errc::invalid_call) throw;
+  }
+  std::array<std::uint8_t, 1> has_one{overlap_collective_ != nullptr ? std::uint8_t{1} : std::uint8_t{0}};
+  cpu_collective_.all_reduce(has_one, ReduceOp::min);
+  if (has_one[0] == 0) return keep_behind();
+  backward_exchange_.emplace(arena_, model_exchange_, *overlap_collective_);
+}
+
+RAYTRAIN_TORCH_INLINE void GradientAverager::keep_behind() {
+  if (!choice_) return;
+  choice_->stay_behind();
+  backward_exchange_.reset();
+  overlap_collective_.reset();
 }
 
 RAYTRAIN_TORCH_INLINE auto GradientAverager::agree_on_buffers() -> std::vector<std::uint8_t> {

@@ -20,6 +20,7 @@
 #include <raytrain/backend/torch/detail/generators.hpp>
 #include <raytrain/backend/torch/detail/gradient_arena.hpp>
 #include <raytrain/backend/torch/detail/model_exchange.hpp>
+#include <raytrain/backend/torch/detail/overlap_choice.hpp>
 #include <raytrain/backend/torch/detail/shard_step.hpp>
 #include <raytrain/backend/torch/detail/step_timer.hpp>
 #include <raytrain/backend/torch/detail/tensors_of_ranks.hpp>
@@ -54,8 +55,9 @@ namespace raytrain::detail {
 ///
 /// With a `GradientExchange` gradients are averaged by it, in buckets, and nothing else.
 ///
-/// With `Overlap` a `BackwardExchange` averages the gradients while the backward goes on. The arena's counts are
-/// averaged when it has ended, and show ranks that are out of step that they are.
+/// With `Overlap::on`, and where an `OverlapChoice` says so, a `BackwardExchange` averages the gradients while the
+/// backward goes on. The arena's counts are averaged when it has ended, and show ranks that are out of step that they
+/// are.
 ///
 /// With virtual shards all of that is done once for the backwards of a step: see `ShardStep`.
 ///
@@ -74,7 +76,9 @@ class GradientAverager {
     std::function<void(std::string)> warn;
     std::function<void()> before_backward{};   ///< With virtual shards; else empty.
     ModelExchange exchange{};                  ///< Without virtual shards.
-    std::function<void(std::string)> print{};  ///< Where the exchange may be measured.
+    std::function<void(std::string)> print{};  ///< Of what was measured; may be empty.
+    bool has_spare_core = false;               ///< For a thread of its own.
+    bool spans_hosts = false;                  ///< Whether the run's workers are on several.
 
     [[nodiscard]] auto array_collective() const noexcept -> Collective& {
       return device_arrays == nullptr ? collective : *device_arrays;
@@ -93,8 +97,12 @@ class GradientAverager {
 
   [[nodiscard]] auto is_of(torch::nn::Module const& module) const -> bool { return module_.lock().get() == &module; }
 
-  /// Whether gradients may be on their way to other ranks while a backward computes others.
-  [[nodiscard]] auto overlaps() const noexcept -> bool { return backward_exchange_.has_value(); }
+  /// Whether each backward's gradients are on their way to other ranks while it computes others, since the program
+  /// says so.
+  [[nodiscard]] auto overlaps() const noexcept -> bool { return backward_exchange_ && !choice_; }
+
+  /// Where it is to be measured whether they are, they are not from now on.
+  void keep_behind();
 
   /// Where a backward leaves the parameter's averaged gradient; null if it averages none for it.
   [[nodiscard]] auto gradient_place(at::Tensor const& parameter) const -> std::shared_ptr<void> {
@@ -121,9 +129,9 @@ class GradientAverager {
   /// Whether it has gradients of a window that are not averaged yet.
   [[nodiscard]] auto holds_sum() const noexcept -> bool { return window_sum_.is_open; }
 
-  /// As of `BackwardExchange`; none without one.
+  /// As of `OverlapChoice`; none without one.
   [[nodiscard]] auto measured_share() const -> std::optional<double> {
-    return backward_exchange_ ? backward_exchange_->measured_share() : std::nullopt;
+    return choice_ ? std::optional{choice_->share()} : std::nullopt;
   }
 
   /// Whether nobody else has the model, nor a parameter of it.
@@ -193,8 +201,18 @@ class GradientAverager {
 
   void on_backward_end();
 
+  /// Of the exchange of the backward under way, or the next one; null where it comes behind the backward.
+  [[nodiscard]] auto beside_backward() -> BackwardExchange* {
+    return backward_exchange_ && (!choice_ || choice_->overlaps()) ? &*backward_exchange_ : nullptr;
+  }
+
   /// Averages the gradients and the counts. False within a step of virtual shards.
   auto average() -> bool;
+  void exchange_gradients();
+
+  /// Begins and ends exchanges beside backwards, as was chosen. A group operation where it begins them.
+  void follow_choice();
+  void begin_overlap();
 
   [[nodiscard]] auto tag_of_backward(std::uint32_t number) const -> CallTag;
 
@@ -220,7 +238,9 @@ class GradientAverager {
   std::function<void()> before_backward_;
   std::function<void(std::string)> print_;
   ModelExchange model_exchange_;
-  std::optional<BackwardExchange> backward_exchange_;  ///< With `Overlap`.
+  std::optional<BackwardExchange> backward_exchange_;  ///< Where exchanges are beside backwards, or tried there.
+  std::optional<OverlapChoice> choice_;                ///< Where that is to be measured.
+  bool spans_hosts_ = false;
   std::uint32_t averaged_backwards_ = 0;
   bool has_warned_of_drift_ = false;
   std::optional<ShardStep> shard_step_;  ///< With virtual shards.

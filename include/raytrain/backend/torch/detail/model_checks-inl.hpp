@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -71,7 +72,18 @@ RAYTRAIN_TORCH_INLINE void check_no_shared_overlap(std::vector<std::unique_ptr<G
   if (text.empty()) return;
   throw Error{Errc::invalid_call, "averaging gradients during a backward",
               "two models have a parameter in common: " + text,
-              "prepare one module that holds both, or leave ModelOptions::overlap out for both"};
+              "prepare one module that holds both, or set ModelOptions::overlap to Overlap::off for both"};
+}
+
+RAYTRAIN_TORCH_INLINE void keep_shared_behind(std::vector<std::unique_ptr<GradientAverager>> const& averagers) {
+  std::unordered_set<std::uint16_t> sharing;  // numbers of models
+  (void)text_of_shared_parameter(averagers, [&](auto const& one, auto const& another) {
+    sharing.insert({one.model_number(), another.model_number()});
+    return false;
+  });
+  for (auto const& averager : averagers) {
+    if (sharing.contains(averager->model_number())) averager->keep_behind();
+  }
 }
 
 RAYTRAIN_TORCH_INLINE void check_none_is_shared(std::string const& text, char const* attempted) {

@@ -28,6 +28,9 @@ namespace raytrain::detail {
 /// Errors: `invalid_call` if two models have a parameter in common of which one overlaps.
 void check_no_shared_overlap(std::vector<std::unique_ptr<GradientAverager>> const& averagers);
 
+/// Where it is to be measured whether exchanges overlap, those of models with a parameter in common do not.
+void keep_shared_behind(std::vector<std::unique_ptr<GradientAverager>> const& averagers);
+
 /// Windows, joined batches and virtual shards keep a sum of gradients for each model: of a parameter of two models one
 /// sum would take the place of the other.
 ///

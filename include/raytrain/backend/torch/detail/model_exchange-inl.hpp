@@ -52,6 +52,11 @@ RAYTRAIN_TORCH_INLINE void ModelExchange::check_same_on_all_ranks(Collective& co
   }
 }
 
+RAYTRAIN_TORCH_INLINE auto ModelExchange::overlap() const -> Overlap {
+  auto const is_out = exchange_ != nullptr && overlap_ == Overlap::measured && !exchange_->allows_overlap();
+  return world_ == WorldSize{1} || is_out ? Overlap::off : overlap_;
+}
+
 RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientArena& arena, Collectives collectives) const {
   torch::NoGradGuard const no_grad;
   arena.gather();
@@ -73,9 +78,12 @@ RAYTRAIN_TORCH_INLINE void ModelExchange::average(GradientBucket const& bucket, 
 RAYTRAIN_TORCH_INLINE auto ModelExchange::description() const -> std::string {
   auto const exchange =
       exchange_ == nullptr ? "no ModelOptions::exchange" : "ModelOptions::exchange " + exchange_->description();
-  auto const overlap = overlap_ == Overlap::off ? "" : fmt::format(", ModelOptions::overlap {},", to_string(overlap_));
+  ModelOptions const usual;
+  auto const overlap = overlap_ == usual.overlap ? "" : fmt::format(", ModelOptions::overlap {}", to_string(overlap_));
+  auto const says_buckets = exchange_ != nullptr || overlap_ == Overlap::on ||
+                            (overlap_ == Overlap::measured && bucket_bytes_ != usual.bucket_bytes);
   auto const buckets =
-      exchange_ == nullptr && overlap_ == Overlap::off ? "" : fmt::format(" with {} bucket_bytes", bucket_bytes_);
+      says_buckets ? fmt::format("{} with {} bucket_bytes", overlap.empty() ? "" : ",", bucket_bytes_) : "";
   return exchange + overlap + buckets + (broadcasts_buffers_ ? "" : " and no ModelOptions::broadcast_buffers");
 }
 

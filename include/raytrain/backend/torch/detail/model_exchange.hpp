@@ -35,8 +35,8 @@ class ModelExchange {
   /// A group operation. Errors: `rank_mismatch` on every rank when one has other options, with both.
   void check_same_on_all_ranks(Collective& collective) const;
 
-  /// Off in a world of one.
-  [[nodiscard]] auto overlap() const noexcept -> Overlap { return world_ > WorldSize{1} ? overlap_ : Overlap::off; }
+  /// Off in a world of one, and where it is to be measured with an exchange that does not allow it.
+  [[nodiscard]] auto overlap() const -> Overlap;
   [[nodiscard]] auto bucket_bytes() const noexcept -> std::size_t { return bucket_bytes_; }
   [[nodiscard]] auto broadcasts_buffers() const noexcept -> bool { return broadcasts_buffers_; }
 
@@ -50,7 +50,7 @@ class ModelExchange {
     Collective& of_gradients;  ///< Of their device.
   };
 
-  /// Averages the arena's gradients by the program's exchange, and the counts as they are.
+  /// Averages the arena's gradients bucket by bucket, and the counts as they are.
   ///
   /// Errors: as `GradientArena::gather`, and what the exchange throws.
   void average(GradientArena& arena, Collectives collectives) const;

@@ -4,7 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,37 +12,80 @@
 
 namespace raytrain::detail {
 
-/// Finds out whether a model's backwards are faster with the exchange of gradients beside them or behind them, by doing
-/// both in turns. All ranks choose the same.
+/// Finds out whether a model's backwards are faster with the exchange of gradients beside them or behind them. All
+/// ranks choose the same.
+///
+/// First it only looks on. Where the exchange is a small part of backwards that it is behind, where a rank cannot gain
+/// by the other way, and where a gradient came twice in a backward, it stays behind them. Otherwise both ways are
+/// tried, in turns.
 ///
 /// Threads: the worker's.
 class OverlapChoice {
  public:
   using Duration = std::chrono::duration<double, std::milli>;
 
-  static constexpr std::size_t not_counted = 4;  ///< First backwards, in which memory is touched for the first time.
-  static constexpr std::size_t of_each = 10;     ///< Backwards of each kind, of whose times the median counts.
+  static constexpr std::size_t not_counted = 4;     ///< First backwards, in which memory is touched first.
+  static constexpr std::size_t of_each = 10;        ///< Backwards of each kind, of whose times the median counts.
+  static constexpr double smallest_exchange = 0.1;  ///< That is tried beside backwards: of both together.
+
+  struct Times {
+    Duration all{};       ///< From a backward's first gradient until all are averaged.
+    Duration exchange{};  ///< Of that what comes behind the backward.
+  };
+
+  /// `may_pay`: whether this rank may gain by an exchange beside backwards.
+  explicit OverlapChoice(bool may_pay) : may_pay_{may_pay} {}
 
   /// Whether the exchange of the next backward goes on beside it.
-  [[nodiscard]] auto overlaps() const noexcept -> bool { return chosen_ ? *chosen_ : count_ % 2 == 0; }
+  [[nodiscard]] auto overlaps() const noexcept -> bool {
+    return stage_ == Stage::beside || (stage_ == Stage::both && count_ % 2 == 0);
+  }
 
-  [[nodiscard]] auto is_made() const noexcept -> bool { return chosen_.has_value(); }
+  /// Whether backwards of both kinds come now.
+  [[nodiscard]] auto tries_both() const noexcept -> bool { return stage_ == Stage::both; }
+  [[nodiscard]] auto is_made() const noexcept -> bool { return stage_ == Stage::behind || stage_ == Stage::beside; }
 
-  /// 1 where it is chosen, 0 where it is not, and 0.5 before, when both are done in turns.
-  [[nodiscard]] auto share() const noexcept -> double { return !is_made() ? 0.5 : *chosen_ ? 1 : 0; }
+  /// 1 where it is chosen, 0 where it is not, and 0.5 when both are done in turns.
+  [[nodiscard]] auto share() const noexcept -> double {
+    return stage_ == Stage::both ? 0.5 : stage_ == Stage::beside ? 1 : 0;
+  }
 
-  /// A backward and its exchange took so long. The last one that counts is a group operation, in which the choice is
-  /// made by the ranks' mean times.
-  void add(Duration time, Collective& collective);
+  /// A backward begins, of a model of so many parameters.
+  void begin_backward(std::size_t parameters);
+  /// A gradient of this parameter is there.
+  void arrive(std::size_t parameter);
+  /// The backward has ended, and what is left of its exchange begins.
+  void begin_exchange();
+  /// The gradients are averaged: as `add`, of the times between these calls.
+  void end_exchange(Collective& collective);
 
-  /// Of a choice that is made: "during its backwards, which take 12.3 ms instead of 15.8 ms".
+  /// A backward and its exchange took so long. The last one of those that count is a group operation, in which ranks
+  /// agree on the mean of their times.
+  void add(Times const& times, Collective& collective);
+
+  /// The exchange is behind backwards from now on. Called on every rank.
+  void stay_behind() noexcept { stage_ = Stage::behind; }
+
+  /// Once both were tried: "during its backwards, which take 12.3 ms instead of 15.8 ms".
   [[nodiscard]] auto text() const -> std::string;
 
  private:
-  std::size_t count_ = 0;
-  std::array<std::vector<double>, 2> times_;  ///< In ms: behind backwards, and beside them.
-  std::array<double, 2> medians_{};           ///< The ranks' mean.
-  std::optional<bool> chosen_;
+  using Clock = std::chrono::steady_clock;
+
+  enum class Stage : std::uint8_t { looking, both, behind, beside };
+
+  bool may_pay_;
+  Stage stage_ = Stage::looking;
+  std::size_t count_ = 0;  ///< In this stage.
+  /// In ms: of backwards and exchanges, and of exchanges alone; where both ways are tried, behind backwards, and beside
+  /// them.
+  std::array<std::vector<double>, 2> times_;
+  std::array<double, 2> medians_{};  ///< The ranks' mean.
+
+  Clock::time_point backward_began_;
+  Clock::time_point exchange_began_;
+  std::vector<bool> has_arrived_;  ///< By parameter.
+  bool arrives_again_ = false;     ///< A gradient, in any backward.
 };
 
 }  // namespace raytrain::detail

@@ -195,7 +195,9 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::make_averager(torch::nn::Module const
                                   .warn = worker_.warn,
                                   .before_backward = {},
                                   .exchange = std::move(exchange),
-                                  .print = worker_.print};
+                                  .print = worker_.print,
+                                  .has_spare_core = worker_.has_spare_core,
+                                  .spans_hosts = worker_.spans_hosts};
   if (worker_.virtual_shards > 0) {
     worker.before_backward = [this] {
       for (auto const& averager : averagers_) averager->check_parameters();
@@ -205,6 +207,7 @@ RAYTRAIN_TORCH_INLINE void PreparedModels::make_averager(torch::nn::Module const
   shared_parameter_text_ = text_of_shared_parameter(averagers_);
   if (worker_.virtual_shards > 0) check_none_is_shared("averaging gradients over virtual shards");
   check_no_shared_overlap(averagers_);
+  if (!shared_parameter_text_.empty()) keep_shared_behind(averagers_);
 }
 
 RAYTRAIN_TORCH_INLINE auto PreparedModels::find_averager(torch::nn::Module const& module) const -> GradientAverager* {

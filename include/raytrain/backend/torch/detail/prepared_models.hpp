@@ -38,6 +38,8 @@ class PreparedModels {
     std::uint32_t virtual_shards = 0;
     std::function<void(std::string)> warn;
     std::function<void(std::string)> print;
+    bool has_spare_core = false;
+    bool spans_hosts = false;
   };
 
   explicit PreparedModels(Worker worker)
@@ -68,7 +70,7 @@ class PreparedModels {
   /// Null in a world of one, whose gradients nobody averages. Errors: `backend` for a model that is not prepared.
   [[nodiscard]] auto averager_of(torch::nn::Module const& module) const -> GradientAverager const*;
 
-  /// The mean of `BackwardExchange::measured_share` over the models that have one; none where none has.
+  /// The mean of `GradientAverager::measured_share` over the models that have one; none where none has.
   [[nodiscard]] auto measured_share() const -> std::optional<double>;
 
   /// Lets averagers of a world of one divide the sums of windows.
