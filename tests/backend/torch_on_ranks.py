@@ -3,7 +3,8 @@
 
   torch_on_ranks.py CASE PROGRAM MPIRUN ARGUMENT...
 
-The program is fashion_mnist, but for overlap, sharded_optimizer, local_training, sync_batch_norm and uneven_batches the one of that name.
+The program is fashion_mnist, but for overlap, sharded_optimizer, local_training, sync_batch_norm and uneven_batches torch_ranks_program,
+which is told the case.
 """
 import json
 import os
@@ -91,7 +92,7 @@ def virtual_shards(folder):
 
 def run_program(folder, *rank_counts):
     for ranks in rank_counts:
-        status = subprocess.run([*mpirun, '-n', str(ranks), program, str(folder / str(ranks))],
+        status = subprocess.run([*mpirun, '-n', str(ranks), program, case, str(folder / str(ranks))],
                                 stdin=subprocess.DEVNULL, check=False).returncode
         if status != 0:
             sys.exit(f'{ranks} ranks: exit status {status}')
@@ -100,7 +101,7 @@ def run_program(folder, *rank_counts):
 def overlap(folder):
     """Gradients that are exchanged during backwards have the bits of those that are exchanged behind them; between hosts in the same buckets, where both ways are tried."""
     def digests(storage, how, start, tries=False):
-        said = subprocess.run([*start, program, str(folder / storage), how], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
+        said = subprocess.run([*start, program, case, str(folder / storage), how], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False)
         if said.returncode == SKIPPED:
             sys.exit(SKIPPED)
         found = [line for line in said.stdout.splitlines() if line.startswith('digest ')]
@@ -133,7 +134,7 @@ def local_training(folder):
     """Models that each worker trains by itself have the bits on ranks that they have on threads, also when they are ended within a round."""
     def run(storage, start, *workers, steps):
         for step in steps:
-            status = subprocess.run([*start, program, str(storage), str(step), *workers], stdin=subprocess.DEVNULL, check=False).returncode
+            status = subprocess.run([*start, program, case, str(storage), str(step), *workers], stdin=subprocess.DEVNULL, check=False).returncode
             if status != 0:
                 sys.exit(f'{" ".join(start)} {step}: exit status {status}')
         last = max(storage.glob('local/checkpoints/checkpoint_*'))

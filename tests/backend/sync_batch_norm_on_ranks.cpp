@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two steps of a net that normalises over the batches of all ranks, against one that has the joined batch; fails when
-// they differ:  mpirun -n 2 sync_batch_norm_ranks_program STORAGE
+// they differ:  mpirun -n 2 torch_ranks_program sync_batch_norm STORAGE
 #include <torch/torch.h>
 
 #include <cstddef>
@@ -10,7 +10,10 @@
 
 #include <raytrain/backend/torch.hpp>
 
+#include "torch_ranks_program.hpp"
 #include "train_on_ranks.hpp"
+
+namespace sync_batch_norm {
 
 namespace {
 
@@ -55,4 +58,6 @@ void train(raytrain::TorchContext& ctx) {
 
 }  // namespace
 
-auto main(int argc, char** argv) -> int { return train_on_ranks(argc, argv, train); }
+auto run(int argc, char** argv) -> int { return train_on_ranks(argc, argv, train); }
+
+}  // namespace sync_batch_norm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training in which rank r has 2 r + 1 batches, against one process that has all of them; fails when they differ:
-//   mpirun -n 3 uneven_batches_ranks_program STORAGE
+//   mpirun -n 3 torch_ranks_program uneven_batches STORAGE
 #include <torch/torch.h>
 
 #include <cstddef>
@@ -14,6 +14,10 @@
 
 #include <raytrain/backend/torch.hpp>
 #include <raytrain/trainer.hpp>
+
+#include "torch_ranks_program.hpp"
+
+namespace uneven_batches {
 
 namespace {
 
@@ -84,7 +88,7 @@ void train(raytrain::TorchContext& ctx) {
 
 }  // namespace
 
-auto main(int argc, char** argv) -> int try {
+auto run(int argc, char** argv) -> int try {
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       train, {.run = {.name = "run", .storage_path = argc > 1 ? argv[1] : "", .handle_signals = false}}};
   return trainer.fit().state == raytrain::RunState::finished ? 0 : 1;
@@ -92,3 +96,5 @@ auto main(int argc, char** argv) -> int try {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
 }
+
+}  // namespace uneven_batches

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two networks of the same parameters, of which one has a whole optimizer on each rank and the other one a slice of it;
-// fails when their bits differ:  mpirun -n 2 sharded_optimizer_ranks_program STORAGE
+// fails when their bits differ:  mpirun -n 2 torch_ranks_program sharded_optimizer STORAGE
 #include <torch/torch.h>
 
 #include <stdexcept>
@@ -8,7 +8,10 @@
 
 #include <raytrain/backend/torch.hpp>
 
+#include "torch_ranks_program.hpp"
 #include "train_on_ranks.hpp"
+
+namespace sharded_optimizer {
 
 namespace {
 
@@ -38,4 +41,6 @@ void train(raytrain::TorchContext& ctx) {
 
 }  // namespace
 
-auto main(int argc, char** argv) -> int { return train_on_ranks(argc, argv, train); }
+auto run(int argc, char** argv) -> int { return train_on_ranks(argc, argv, train); }
+
+}  // namespace sharded_optimizer

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two networks that each worker trains by itself, one of local SGD and one of DiLoCo, up to a step, on from where it
-// ended before, on threads or on the ranks of a job:  local_training_ranks_program STORAGE STEPS [WORKERS]
+// ended before, on threads or on the ranks of a job:  torch_ranks_program local_training STORAGE STEPS [WORKERS]
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -9,6 +9,10 @@
 
 #include <raytrain/backend/torch.hpp>
 #include <raytrain/trainer.hpp>
+
+#include "torch_ranks_program.hpp"
+
+namespace local_training {
 
 namespace {
 
@@ -40,7 +44,7 @@ void train(raytrain::TorchContext& ctx, int const& steps) {
 
 }  // namespace
 
-auto main(int argc, char** argv) -> int try {
+auto run(int argc, char** argv) -> int try {
   if (argc < 3) return 2;
   raytrain::ScalingConfig scaling;
   if (argc > 3) scaling.num_workers = std::atoi(argv[3]);
@@ -53,3 +57,5 @@ auto main(int argc, char** argv) -> int try {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
 }
+
+}  // namespace local_training

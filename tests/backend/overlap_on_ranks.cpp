@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps of a net whose gradients are exchanged in buckets, of which rank 0 prints a digest of the parameters:
-//   mpirun -n 2 overlap_ranks_program STORAGE off|on|measured
+//   mpirun -n 2 torch_ranks_program overlap STORAGE off|on|measured
 // Once more with gradients of 16 bits. Fails when ranks have other parameters, and with `on` when a model whose
 // backward has failed is not prepared again, and when a rank that ends does not end the others' backwards.
 #include <torch/torch.h>
@@ -15,6 +15,10 @@
 
 #include <raytrain/backend/torch.hpp>
 #include <raytrain/trainer.hpp>
+
+#include "torch_ranks_program.hpp"
+
+namespace overlap {
 
 namespace {
 
@@ -95,8 +99,8 @@ void expect_end(std::string const& storage) {
 
 }  // namespace
 
-auto main(int argc, char** argv) -> int try {
-  if (argc != 3) throw std::invalid_argument{"usage: overlap_ranks_program STORAGE off|on|measured"};
+auto run(int argc, char** argv) -> int try {
+  if (argc != 3) throw std::invalid_argument{"usage: torch_ranks_program overlap STORAGE off|on|measured"};
   auto const overlap = raytrain::overlap_named(argv[2]);
   raytrain::Trainer<raytrain::TorchBackend> trainer{
       [overlap](raytrain::TorchContext& ctx) {
@@ -116,3 +120,5 @@ auto main(int argc, char** argv) -> int try {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
 }
+
+}  // namespace overlap
