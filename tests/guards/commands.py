@@ -20,7 +20,7 @@ INLINE = re.compile(r'(?<!`)`((?:\./|\.ci/)[^`\n]*)`(?!`)')
 
 # A regex of whole commands -> what runs them, so that they are not run here.
 COVERED = {
-    r'\./tests/run( --all| --long| --coverage| --minutes \d+| mpi| slurm)*': 'this test is part of it, or what it chooses is',
+    r'\./tests/run( --all| --long| --coverage| --minutes \d+| --cell \'[a-z ]+\'| mpi| slurm)*': 'this test is part of it, or what it chooses is',
     r'\./tests/gpu_kit/(pack|run).*': 'tests/gpu_kit/gpu_kit_test.py, and machines with a GPU',
     r'\./tests/fresh_machine \w+': './tests/run --long',
     r'(bash )?\.?/?\.ci/run': 'runs this test',

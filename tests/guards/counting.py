@@ -42,10 +42,10 @@ RUNNER = 'tests/runner'
 
 def floors(runner):
     """What is said, and how many failures, where each suite has run so many test cases."""
-    def failed(cases, option='auto', installed=True):
+    def failed(cases, option='auto', installed=True, floors=None):
         tests = [types.SimpleNamespace(suites={suite}, cases=count) for suite, count in cases.items()]
         with contextlib.redirect_stdout(io.StringIO()):
-            return runner.testing.below_floor(tests, lambda _: option, installed).failed
+            return runner.testing.below_floor(tests, lambda _: option, installed, floors).failed
 
     enough = dict(runner.testing.FLOORS)
     yield 'enough', failed(enough), 0
@@ -53,6 +53,9 @@ def floors(runner):
     yield 'no LibTorch', failed({**enough, 'torch': 0}), 1
     yield 'no LibTorch, as configured', failed({**enough, 'torch': 0}, option='disabled'), 0
     yield 'no LibTorch, and a person who installs', failed({**enough, 'torch': 0}, installed=False), 0
+    extended = dict(runner.testing.EXTENDED_FLOORS)
+    yield 'enough extended tests', failed(extended, floors=extended), 0
+    yield 'one extended test less', failed({**extended, 'torch': extended['torch'] - 1}, floors=extended), 1
     yield 'no test program', failed({}, option='disabled', installed=False), 1
 
 
@@ -276,6 +279,7 @@ DEFECTS = {
     'a killed build that goes on': planted('processes', "['setpriv', '--pdeathsig', 'TERM']", '[]'),
     'a name that no test has': planted('meson_log', "record['name'].rpartition(' / ')[2]", "record['name']"),
     'a suite that gets lost': planted('testing', 'if cases >= floor:', 'if cases:'),
+    'extended tests that get lost': planted('testing', '(floors or FLOORS)', 'FLOORS'),
     'no test program': planted('testing', 'if not tests:', 'if False:'),
     'no test program, of which nothing is counted': planted('testing', 'return Count(failed=1)', 'return Count()'),
     'a failure that is shown late': planted('meson_log', 'elif failing or', 'elif'),

@@ -6,14 +6,16 @@ import os
 import sys
 import time
 
-from building import BUILD, build, install_for, option_of
-from cells import (CHAOS_MINUTES, LONG_CHAOS_MINUTES, address_sanitizer, benchmarks, chaos, clang_alone, coverage, failing_power,
-                   fresh_machine, fuzzing, killed_trainings, slow_tests, soak, thread_sanitizer)
+from building import BUILD, install_for, option_of
+from cells import (CHAOS_MINUTES, LONG_CHAOS_MINUTES, address_sanitizer, benchmarks, chaos, clang_alone, coverage, extended_tests,
+                   failing_power, fresh_machine, fuzzing, killed_trainings, slow_tests, soak, thread_sanitizer)
 from counts import Count, say, say_not_tested, say_passed_at_second_try
 from other_libraries import current_libtorch, current_xgboost, like_python, mpich, open_mpi_5
 from parse_time import say_parse_time
 from schedule import in_turn, run_cell
 from testing import below_floor, build_and_run, chosen_by, tests_of
+
+ALWAYS = 'extended tests'  # the first cell, to which --minutes puts no end
 
 
 def options_of(arguments):
@@ -35,6 +37,7 @@ def cells_of(options):
         'fuzzing': (fuzzing, 300 if options.long else 60),
     }
     of_all = {
+        ALWAYS: (extended_tests,),
         'slow tests': (slow_tests,),
         'AddressSanitizer': (address_sanitizer,),
         'ThreadSanitizer': (thread_sanitizer,),
@@ -65,13 +68,13 @@ def cells_of(options):
 
 
 def run_tests(patterns, slower):
-    """Those of build/ that the patterns choose; without patterns all but those of the suites that are slower."""
+    """Those of build/ that the patterns choose; without patterns all but those of the suites that are slower. What it counts, and the
+    tests of the suite extended that it has left out."""
     total = Count()
-    all_tests = [test for test in tests_of(BUILD) if patterns or not test.suites & slower]
+    every_test = tests_of(BUILD)
+    all_tests = [test for test in every_test if patterns or not test.suites & slower]
     for tests, arguments in chosen_by(patterns, all_tests):
         install_for(tests)
-        if not patterns:
-            total += build(BUILD)
         count = build_and_run(BUILD, tests, arguments, show=True) if tests or not patterns else Count()
         if str(count) == str(Count()):
             say(f"=== No test and no test case is called '{arguments[0].partition('=')[2].strip('*')}'. `meson test -C {BUILD} --list` has the names of all tests.")
@@ -81,7 +84,7 @@ def run_tests(patterns, slower):
         if not total.failed:
             total += below_floor(all_tests, lambda name: option_of(BUILD, name), os.environ.get('RAYTRAIN_SETUP') != 'no')
         say_parse_time()
-    return total
+    return total, [] if patterns else [test for test in every_test if 'extended' in test.suites]
 
 
 def main():
@@ -89,9 +92,13 @@ def main():
     start = time.monotonic()
     end_s = None if options.minutes is None else start + 60 * options.minutes
     cells = cells_of(options)
-    total = Count()
+    total, extended = Count(), []
     if not options.cell:
-        total += run_tests(options.patterns, {'slow'} if options.long else {'slow', 'long'})
+        count, extended = run_tests(options.patterns, {'slow', 'extended'} if options.long else {'slow', 'long', 'extended'})
+        total += count
+    if ALWAYS in cells:
+        total += run_cell(ALWAYS, *cells.pop(ALWAYS))
+        extended = []
     if options.minutes is not None and cells:
         cells = in_turn(cells, datetime.date.today().toordinal())
     for name, cell in cells.items():
@@ -100,6 +107,8 @@ def main():
         total += run_cell('coverage', coverage)
     say_not_tested()
     say_passed_at_second_try()
+    if extended:
+        say(f"\nLeft out: {len(extended)} tests of the suite extended, which ./tests/run --cell '{ALWAYS}' runs, as --all does.")
     say(f'\nThat took {time.monotonic() - start:.0f} s.')
     say(str(total))
     return 1 if total.failed else 0

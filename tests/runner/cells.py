@@ -4,14 +4,26 @@ import os
 import re
 import sys
 
-from building import BUILD, ROOT, build, configure
+from building import BUILD, ROOT, build, configure, install_for, option_of
 from counts import Count, left_out, passed_if, say
 from processes import TimeUp, counting, run, side_by_side, started
-from testing import build_and_run, tests_of
+from testing import EXTENDED_FLOORS, below_floor, build_and_run, tests_of
 
 # Of chaos, in each launch. Those of --all make it five in all with the few seconds of tests/run itself.
 CHAOS_MINUTES = 1.6
 LONG_CHAOS_MINUTES = 5
+
+
+def extended_tests():
+    """The tests of the suite extended: the pretended GPU, most of XGBoost and LightGBM on blocks and ranks, most examples, lost hosts, Slurm,
+    trainings that are killed, Parquet, users' programs by CMake, and the commands of README.md."""
+    tests = tests_of(BUILD, ['extended'])
+    install_for(tests)
+    with counting() as total:
+        total += build_and_run(BUILD, tests, show=True)
+        if not total.failed:
+            total += below_floor(tests, lambda name: option_of(BUILD, name), os.environ.get('RAYTRAIN_SETUP') != 'no', EXTENDED_FLOORS)
+    return total
 
 
 def slow_tests():
@@ -25,7 +37,7 @@ def slow_tests():
 
 def address_sanitizer():
     folder = sanitized('asan', 'address,undefined', '-Dcpp_args=-g1 -fno-sanitize-recover=all')
-    tests = [test for test in tests_of(folder) if test.suites & {'unit', 'xgboost', 'lightgbm'} or test.suites == {'processes'} or
+    tests = [test for test in tests_of(folder) if test.suites & {'unit', 'xgboost', 'lightgbm'} or test.suites - {'extended'} == {'processes'} or
              test.name == 'example linear_regression']
     # The sanitizer takes an exception for a damaged one where it gets no descriptor to look at it.
     tests = [test for test in tests if test.name != 'processes few_open_files']
