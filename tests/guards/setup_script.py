@@ -18,6 +18,8 @@ FAKES = {
 [ "$1" != update ] || touch "$CALLS.updated"''',
     'python3': r'''echo "python3 $*" >>"$CALLS"; [ -z "$NO_PIP" ] || exit 1; [ "$3" = install ] || exit 0
 while [ "$1" != --target ]; do shift; done; mkdir -p "$2/lightgbm/lib"; echo >"$2/lightgbm/lib/lib_lightgbm.so"; [ -z "$PIP_FAILS" ]''',
+    'ninja': 'case " $* " in *" -n "*) echo more;; *) kill -INT "$PPID"; exit 2;; esac',
+    'setpriv': 'shift 2; exec "$@"',
     'flock': 'echo flock >>"$CALLS"',
     'sleep': 'true',
     'id': 'echo "${FAKE_UID:-0}"',
@@ -166,6 +168,10 @@ def check(root):
         if status != 0 or calls or not there:
             yield f'LightGBM that is there already: exit status {status}, called: {calls}{said}'
 
+        status, said, *_ = debian.in_clone('mkdir -p build; . ./setup; build_targets Building all; echo went on', EVERYTHING)
+        if status != 130 or 'went on' in said:
+            yield f'Ctrl-C while it builds: exit status {status}: {said}'
+
         poor = Debian(pathlib.Path(folder) / 'without sudo', root / 'setup', lacks=['sudo'])
         status, said, calls, _ = poor.run('tests', without('libfmt-dev'), FAKE_UID='1000')
         if status != 1 or 'apt-get install --no-install-recommends libfmt-dev\n' not in said or calls:
@@ -191,6 +197,7 @@ DEFECTS = {
     'a set-up that locks too late': {'setup': SCRIPT.replace('  exec 9>"$root/build/lock"', '  install_missing tests\n  exec 9>"$root/build/lock"')},
     'tests of coverage without its tool': {'tests/run': RUN.replace('--coverage)', '--no)')},
     'plain tests that install all': {'tests/run': RUN.replace('kind=test_programs', 'kind=ci')},
+    'a set-up that goes on behind Ctrl-C': {'setup': SCRIPT.replace('"Interrupted."; exit 130', '"Interrupted."')},
     'a set-up that needs root': {'setup': SCRIPT.replace('"$(id -u)" -ne 0', '"$(id -u)" -lt 0')},
 }
 
