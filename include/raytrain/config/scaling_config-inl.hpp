@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -19,11 +20,17 @@ RAYTRAIN_INLINE auto WorkerCount::text() const -> std::string {
 }
 
 RAYTRAIN_INLINE void ScalingConfig::validate() const {
+  auto const possible = [](std::int64_t workers) {
+    return std::to_string(std::clamp<std::int64_t>(workers, 1, max_workers));
+  };
+  auto const remedy = num_workers.is_elastic()
+                          ? '{' + possible(num_workers.fewest_or(1)) + ", " + possible(num_workers.most_or(1)) + '}'
+                          : possible(num_workers.most_or(1));
   for (auto const workers : {num_workers.fewest_or(1), num_workers.most_or(1)}) {
     if (workers >= 1 && workers <= max_workers) continue;
     throw Error{Errc::invalid_config, "ScalingConfig::num_workers",
                 "must be from 1 to " + std::to_string(max_workers) + " (got " + std::to_string(workers) + ")",
-                "write {.scaling = {.num_workers = 1}}"};
+                "write {.scaling = {.num_workers = " + remedy + "}}"};
   }
   if (num_workers.fewest_or(1) > num_workers.most_or(1)) {
     throw Error{Errc::invalid_config, "ScalingConfig::num_workers",
