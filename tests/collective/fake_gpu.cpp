@@ -520,10 +520,17 @@ auto ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) -> ncclResult_t
   return ncclSuccess;
 }
 
+auto ncclCommCuDevice(ncclComm_t comm, int* device) -> ncclResult_t {
+  std::scoped_lock const lock{world().mutex};
+  *device = comm->clique->device_by_rank.at(comm->rank);
+  return ncclSuccess;
+}
+
 auto ncclCommAbort(ncclComm_t comm) -> ncclResult_t {
   std::unique_lock lock{world().mutex};
   comm->aborted = true;
   ++world().counts.aborted;
+  if (current_device != comm->clique->device_by_rank.at(comm->rank)) ++world().counts.aborted_elsewhere;
   --world().open_communicators;
   ++comm->clique->aborted;
   world().aborted.notify_all();

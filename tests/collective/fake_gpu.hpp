@@ -24,6 +24,7 @@ struct Behaviour {
 /// What has been called so far.
 struct Counts {
   int aborted = 0;
+  int aborted_elsewhere = 0;  ///< Of these, by threads whose device is not the communicator's.
   int destroyed = 0;
   int native_reductions = 0;
   int kernels = 0;

@@ -165,6 +165,7 @@ TEST_CASE("an abort ends the wait of ranks in an operation, which abort their co
   });
   for (auto const& each : thrown) CHECK_THROWS_AS(std::rethrow_exception(each), raytrain::Stopped);
   CHECK(fake_gpu::counts().aborted == 3);
+  CHECK(fake_gpu::counts().aborted_elsewhere == 0);
   CHECK(fake_gpu::counts().destroyed == 0);
   CHECK(fake_gpu::leaked() == 0);
 }
@@ -276,7 +277,8 @@ TEST_CASE("the lowest rank that waits warns, once an operation") {
   std::latch warned{1};
   auto const group =
       new_group(3, {.limits = {.warn_after = std::chrono::milliseconds{5}, .on_warning = [&](auto const& text) {
-                                 if (++warnings > 1) return;
+                                 // That ranks come to the group one behind the other has a warning of its own.
+                                 if (text.find("all_reduce") == std::string::npos || ++warnings > 1) return;
                                  warning = text;
                                  warned.count_down();
                                }}});

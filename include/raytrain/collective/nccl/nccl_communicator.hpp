@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cuda_runtime_api.h>
 #include <nccl.h>
 
 #include <array>
@@ -192,7 +193,11 @@ class NcclCommunicator {
   void abort() noexcept {
     if (comm_ == nullptr) return;
     constexpr std::chrono::milliseconds moment{300};
-    auto const end = call_apart([comm = std::exchange(comm_, nullptr)] { (void)ncclCommAbort(comm); });
+    auto const end = call_apart([comm = std::exchange(comm_, nullptr)] {
+      // Otherwise CUDA takes memory of the first GPU for this thread.
+      if (auto device = 0; ncclCommCuDevice(comm, &device) == ncclSuccess) (void)cudaSetDevice(device);
+      (void)ncclCommAbort(comm);
+    });
     if (end.valid()) (void)end.wait_for(moment);
   }
 
