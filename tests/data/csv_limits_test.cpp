@@ -2,7 +2,6 @@
 // What is read no further before it takes all memory.
 #include <cstddef>
 #include <string>
-#include <string_view>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -11,32 +10,26 @@
 #include <raytrain/data/detail/csv_scanner.hpp>
 #include <raytrain/data/json_lines.hpp>
 
-#include "../support/temporary_folder.hpp"
-#include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
+#include "csv_of.hpp"
 
 namespace {
 
 using namespace raytrain;
 using raytrain::testing::check_contains;
-using raytrain::testing::TemporaryFolder;
+using raytrain::testing::csv_of;
 using raytrain::testing::thrown_error;
-
-auto read_text_of_csv(std::string_view text, CsvOptions const& options = {}) -> Dataset {
-  TemporaryFolder const folder;
-  return read_csv(write_text(folder.path() / "table.csv", text), options);
-}
 
 }  // namespace
 
 TEST_CASE("a line of delimiters, or of names, is refused before it takes all memory") {
   constexpr std::size_t most_fields = std::size_t{1} << 22U;
   auto const commas = std::string(most_fields, ',');
-  check_contains(thrown_error([&] { (void)read_text_of_csv(commas + "\n"); }),
+  check_contains(thrown_error([&] { (void)csv_of(commas + "\n"); }),
                  "line 1 has more than 4194304 fields; look whether its lines end");
-  check_contains(thrown_error([&] { (void)read_text_of_csv("\n" + commas, {.header = false}); }),
+  check_contains(thrown_error([&] { (void)csv_of("\n" + commas, {.header = false}); }),
                  "line 2 has more than 4194304 fields");
-  check_contains(thrown_error([&] { (void)read_text_of_csv(commas.substr(1) + "\n"); }), "two columns are named ''");
+  check_contains(thrown_error([&] { (void)csv_of(commas.substr(1) + "\n"); }), "two columns are named ''");
   std::string names = "{\"a\":0";
   for (auto i = 0; i < 1 << 20; ++i) names += fmt::format(",\"{}\":1", i);
   check_contains(thrown_error([&] { (void)parse_json_lines(names + "}"); }),

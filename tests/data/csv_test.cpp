@@ -31,19 +31,16 @@
 #include "../support/text_files.hpp"
 #include "../support/thrown_error.hpp"
 #include "column_values.hpp"
+#include "csv_of.hpp"
 
 namespace {
 
 using namespace raytrain;
 using raytrain::testing::check_contains;
+using raytrain::testing::csv_of;
 using raytrain::testing::TemporaryFolder;
 using raytrain::testing::thrown_error;
 using raytrain::testing::values_of;
-
-auto csv_of(std::string_view text, CsvOptions const& options = {}) -> Dataset {
-  TemporaryFolder const folder;
-  return read_csv(write_text(folder.path() / "table.csv", text), options);
-}
 
 TEST_CASE("booleans are read in each spelling where that type is asked for, and nothing else is one") {
   CsvOptions const options{.types = {{"ok", CsvType::boolean}}};
