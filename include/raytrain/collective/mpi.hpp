@@ -123,8 +123,9 @@ class MpiGroup : public CollectiveGroup {
 ///
 /// Threads: one at a time, the worker's.
 /// Errors:  every operation: as `Collective` says, but that ranks of several hosts compare their calls in barriers,
-///          when 1 MiB has been exchanged since the last time, after about a millisecond of operations, at the latest
-///          after 32, and when one has waited for a second: until then arrays may get values of other calls'. With
+///          where a model's backward begins or the program's own calls follow it, when 1 MiB has been exchanged since
+///          the last time, after about a millisecond of operations, at the latest after 32, and when one has waited
+///          for a second: until then arrays may get values of other calls'. With
 ///          `MpiOptions::check_calls` they compare each one. `backend` with MPI's text. After any but `invalid_call`
 ///          every call fails.
 /// Cost:    on one host that of `SharedMemoryCollective`. On several, all_reduce of what MPI can combine sends an array

@@ -234,7 +234,7 @@ class MpiEndpoint {
   // One operation ---------------------------------------------------------------------------------------------------
 
   void begin(Call const& call, std::span<std::size_t const> counts) {
-    call_ = call;
+    auto const begins_another = std::exchange(call_, call).tag != call.tag;  // backward, or leaves one
     waiting_ = Waiting{options_.limits};
     has_told_ = false;
     abort_seen_.reset();
@@ -249,7 +249,7 @@ class MpiEndpoint {
     if (options_.check_calls) return compare_calls(counts);
     ++operations_;
     bytes_ += call.count * size_bytes(call.element);
-    if (call.operation == Operation::barrier || call.operation == Operation::duplicate ||
+    if (begins_another || call.operation == Operation::barrier || call.operation == Operation::duplicate ||
         operations_ >= agreement_interval_ || bytes_ >= large_bytes) {
       compare_calls();
     }
