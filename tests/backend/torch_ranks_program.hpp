@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases of torch_ranks_program: one program, since LibTorch's headers take longer to compile than all of them.
-// Each is a `main` without the name of the case.
+// The cases of torch_ranks_program. They are one program, since LibTorch's headers take longer to compile than all the
+// cases. Each `run` takes what a `main` takes, with the case's name in argv[0].
 #pragma once
 
 namespace local_training {

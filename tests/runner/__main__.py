@@ -15,7 +15,7 @@ from parse_time import say_parse_time
 from schedule import in_turn, run_cell
 from testing import below_floor, build_and_run, chosen_by, tests_of
 
-ALWAYS = 'extended tests'  # the first cell, to which --minutes puts no end
+EXTENDED = 'extended tests'  # the first cell; --minutes does not end it
 
 
 def options_of(arguments):
@@ -37,7 +37,7 @@ def cells_of(options):
         'fuzzing': (fuzzing, 300 if options.long else 60),
     }
     of_all = {
-        ALWAYS: (extended_tests,),
+        EXTENDED: (extended_tests,),
         'slow tests': (slow_tests,),
         'AddressSanitizer': (address_sanitizer,),
         'ThreadSanitizer': (thread_sanitizer,),
@@ -96,8 +96,8 @@ def main():
     if not options.cell:
         count, extended = run_tests(options.patterns, {'slow', 'extended'} if options.long else {'slow', 'long', 'extended'})
         total += count
-    if ALWAYS in cells:
-        total += run_cell(ALWAYS, *cells.pop(ALWAYS))
+    if EXTENDED in cells:
+        total += run_cell(EXTENDED, *cells.pop(EXTENDED))
         extended = []
     if options.minutes is not None and cells:
         cells = in_turn(cells, datetime.date.today().toordinal())
@@ -108,7 +108,7 @@ def main():
     say_not_tested()
     say_passed_at_second_try()
     if extended:
-        say(f"\nLeft out: {len(extended)} tests of the suite extended, which ./tests/run --cell '{ALWAYS}' runs, as --all does.")
+        say(f"\nLeft out: {len(extended)} tests of the suite extended, which ./tests/run --cell '{EXTENDED}' runs, as --all does.")
     say(f'\nThat took {time.monotonic() - start:.0f} s.')
     say(str(total))
     return 1 if total.failed else 0

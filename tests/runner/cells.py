@@ -15,8 +15,7 @@ LONG_CHAOS_MINUTES = 5
 
 
 def extended_tests():
-    """The tests of the suite extended: the pretended GPU, most of XGBoost and LightGBM on blocks and ranks, most examples, lost hosts, Slurm,
-    trainings that are killed, Parquet, users' programs by CMake, and the commands of README.md."""
+    """The tests of the suite extended, which CONTRIBUTING.md describes."""
     tests = tests_of(BUILD, ['extended'])
     install_for(tests)
     with counting() as total:

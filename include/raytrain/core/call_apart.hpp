@@ -17,7 +17,7 @@ namespace raytrain::detail {
 class CallsApart {
  public:
   [[nodiscard]] static auto of_process() -> CallsApart& {
-    static auto& calls = *new CallsApart;  // for threads that go on when the process ends
+    static auto& calls = *new CallsApart;  // never destroyed: threads may use it while the process exits
     static AtExit const at_exit{calls};
     return calls;
   }
@@ -35,8 +35,8 @@ class CallsApart {
   }
 
  private:
-  /// Comes before the ends of libraries that were there at the first call: none may be left within them. Not longer
-  /// than a moment, since a call may never end.
+  /// At exit, waits for calls under way before the libraries that were there at the first call are taken down: none
+  /// may still run in them. At most a second, since a call may never end.
   struct AtExit {
     CallsApart& calls;
     explicit AtExit(CallsApart& all) noexcept : calls{all} {}
@@ -58,8 +58,8 @@ class CallsApart {
 /// one where there is no other to be had. It must not throw, nor use what may end before it does. The process waits for
 /// it at its end, for at most a second.
 ///
-/// What it returns is ready when the function has returned, and not valid where it was called on this thread. To
-/// destroy that waits for nothing.
+/// The future is ready when the function has returned; it is not valid where the function was called on this thread.
+/// Destroying it waits for nothing.
 template <class Function>
 [[nodiscard]] auto call_apart(Function const& function) -> std::future<void> {
   auto& calls = CallsApart::of_process();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of a collective whose results are checked, bit by bit: the same for all worlds, so that they are compiled
-// once.
+// Operations of a collective whose results are checked, bit by bit. Every rank calls a `wrong_in_...`; it returns how
+// many elements of this rank's result are wrong. They depend on no kind of world, so that they are compiled once.
 #pragma once
 
 #include <algorithm>

@@ -25,8 +25,8 @@ class CheckpointStore;
 /// reader takes them for a checkpoint, and tells the controller of each. When all ranks' parts are staged the driver
 /// commits them. Holds one part more, which is not to be staged yet.
 ///
-/// A part whose content is yet to come waits for it on a thread of its own, so that those of other workers are written
-/// meanwhile.
+/// A part whose content is still to come is waited for on a second thread, one for each worker, so that the store
+/// thread writes other workers' parts meanwhile.
 ///
 /// Threads: the worker's.
 class CheckpointStager {
@@ -95,11 +95,12 @@ class CheckpointStager {
   // Keeps the copy of the part, and gives up the part that is held. None for a draft without files, which needs no
   // writing: of that one the controller is told here, on the worker's thread, unless the copy is yet incomplete.
   auto prepare_part(CheckpointDraft draft, CheckpointOrdinal checkpoint, TakenData::State taken) -> std::optional<Part>;
-  // To the store thread, which is done with the part before; once the part is complete, or will not be.
+  // Posts the part to the store thread, which is done with the part before: at once if it is complete, otherwise when
+  // it is, or is given up.
   void post(Part part);
   void tell_of(CheckpointRef ref, TakenData::State taken);
-  // On any thread; the same each time. False where the part is given up before all its content is there: when the
-  // worker is aborted, and some time after one of its process has failed.
+  // On any thread. Called again, it gives the same answer without waiting. False where the part is given up before all
+  // its content is there: when the worker is aborted, and some time after one of its process has failed.
   auto complete(Part const& part) -> bool;
   // On the store thread. Tries it as often as `write_retries` allows.
   auto stage_part(Part const& part) -> CheckpointRef;
@@ -115,7 +116,7 @@ class CheckpointStager {
   std::optional<Part> held_;
   std::optional<CheckpointOrdinal> held_copy_;  // in `Options::copies`, of the part that is held or told of
   std::shared_ptr<Staging> staging_;            // of the part that was begun last; none: it was waited for
-  std::optional<BackgroundThread> waiting_;     // for contents; none as long as all were there
+  std::optional<BackgroundThread> waiting_;     // for contents; made with the first part that needs it
 };
 
 }  // namespace raytrain

@@ -72,7 +72,7 @@ class GradientExchange {
   /// Whether `exchange` may be called during backwards (`ModelOptions::overlap`): on another thread, one call at a
   /// time, for buckets in an order that is the same on every worker and another one from the second backward on, of
   /// which every part `is_used`, since nobody knows yet whether it is. With `Overlap::measured` times decide whether it
-  /// is: what it gives should not depend on that, for the same bits in every run.
+  /// runs during backwards: its results should not depend on that, so that every run has the same bits.
   [[nodiscard]] virtual auto allows_overlap() const -> bool { return false; }
 
   /// Whether `exchange` gives the average of all workers' values. Where some workers have no batch

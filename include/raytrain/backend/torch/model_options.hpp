@@ -26,24 +26,27 @@ enum class Overlap : std::uint8_t {
 /// How a model that `TorchContext::prepare_model` prepares is trained. The same on every rank. To train without
 /// averaging gradients, use `TorchContext::prepare_local_model`.
 struct ModelOptions {
-  /// Averages the gradients; null: `Collective::all_reduce` does, by one operation for each of their
-  /// types. Made by each worker for each model, as of `compressed(Compression::bf16)`.
+  /// Averages the gradients; null: `Collective::all_reduce` does, by one operation for each element type, or for each
+  /// bucket where `overlap` cuts them into buckets. Made by each worker for each model, as of
+  /// `compressed(Compression::bf16)`.
   std::shared_ptr<GradientExchange> exchange{};
   /// How many bytes of gradients `exchange`, or `overlap`, has at a time: a bucket ends behind the first parameter with
   /// which it has so many, or where the type changes. At least 1.
   std::size_t bucket_bytes = std::size_t{1} << 20U;
-  /// During backwards it pays where a network is between the workers, or each has a core that does not compute.
-  /// `measured` looks at 14 backwards. Only where exchanges take more than a tenth of them, where workers are on
-  /// several hosts or each has a spare core, and where the model has several buckets, it tries both ways in the next
-  /// 24, of which rank 0 prints a line; all ranks keep the faster one. Nowhere else does it start a thread. On GPUs,
-  /// where nobody can time exchanges without waiting, it is `off`, and so it is for what `on` refuses: an exchange that
-  /// does not allow it, virtual shards, parameters in common with another prepared model, and MPI that is for one
-  /// thread.
+  /// Whether gradients are exchanged during backwards. That pays where a network lies between the workers, or where
+  /// each has a core that does not compute.
   ///
-  /// What is chosen changes no bits. Between hosts with `Reduction::automatic` sums of buckets may differ from those of
-  /// whole arrays, in their last bits: there `measured` has those of buckets either way, and `off` has the others. A
-  /// program that catches what a backward throws and goes on, or later begins to run backwards within backwards, says
-  /// `off`.
+  /// `measured` first times 14 backwards. It goes on only if exchanges take more than a tenth of them, and if workers
+  /// are on several hosts or each has a spare core. Then it tries both ways in the next 24; all ranks keep the faster
+  /// one, and rank 0 prints it. Otherwise it starts no thread. It is `off` for a model of one bucket; on GPUs, where
+  /// nobody can time exchanges without waiting; and for what `on` refuses: an exchange that does not allow it, virtual
+  /// shards, parameters in common with another prepared model, and MPI for one thread.
+  ///
+  /// The measured choice changes no bits. On CPUs of several hosts with `Reduction::automatic`, `measured` sums buckets
+  /// whichever way it chooses, and `off` sums whole arrays: their last bits may differ.
+  ///
+  /// Set `off` if the program catches what a backward throws and goes on, or begins later to run backwards within
+  /// backwards.
   Overlap overlap = Overlap::measured;
   /// Whether a backward leaves rank 0's buffers, as a BatchNorm's statistics, on every rank. Without, each worker keeps
   /// those of its own batches, and a step sends less; a checkpoint has rank 0's, with which all go on after a restart.

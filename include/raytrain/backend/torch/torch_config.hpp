@@ -21,9 +21,9 @@ struct TorchConfig {
   /// on as behind the first large block that a program frees; what the program has set by mallopt is gone.
   bool keep_freed_memory = true;
   /// Each report gets `TorchContext::step_times()` of its worker: "samples_per_s", "data_s" and the others, but for
-  /// names that the report has already. With a model of `Overlap::measured` it gets "overlapped" as well: 1 where the
-  /// gradients are exchanged during backwards, 0 where behind them, 0.5 as long as both are measured; with several such
-  /// models their mean. A run goes on with them or without, however it was begun.
+  /// names that the report has already. With a model whose overlap is measured (`ModelOptions::overlap`) it gets
+  /// "overlapped" as well: 1 where the gradients are exchanged during backwards, 0 where behind them, 0.5 while both
+  /// are tried; with several such models their mean. A run goes on with them or without, however it was begun.
   bool report_step_times = false;
   /// With `ScalingConfig::use_gpu`.
   GpuExchange gpu_exchange = GpuExchange::automatic;

@@ -53,7 +53,7 @@ class BackwardExchange {
   /// Errors: `invalid_call` for one whose bucket is exchanged already.
   void arrive(std::size_t parameter);
 
-  /// The backward has ended. What is left is on its way, unless it is exchanged by `finish`.
+  /// The backward has ended. What has not been launched yet is launched now; `finish` waits for it.
   void end_backward();
 
   /// Returns when all gradients are averaged. `ordering`: a collective in which ranks agree on the order of buckets. A

@@ -84,7 +84,7 @@ class PieceGathering {
   /// On any rank.
   [[nodiscard]] auto has_tensors() const noexcept -> bool { return most_bytes_ > 0; }
 
-  void through_memory() {
+  void gather_through_memory() {
     make_whole(at::kCPU);
     auto const part = at::empty({most_bytes_}, at::kByte);
     pack(part);
@@ -97,7 +97,7 @@ class PieceGathering {
   }
 
   /// False on all ranks where one has no room: then nothing has happened.
-  [[nodiscard]] auto on_device(DeviceArrays& arrays) -> bool {
+  [[nodiscard]] auto gather_on_device(DeviceArrays& arrays) -> bool {
     at::Tensor part;
     std::vector<std::uint8_t> has_room{1};
     try {
@@ -177,25 +177,25 @@ class PieceGathering {
     }
   }
 
-  /// As bytes, since where a tensor begins there may be no place for its elements.
+  /// Copied as bytes: a tensor may begin at an offset that is not aligned for its elements.
   void pack(at::Tensor const& part) const {
-    std::int64_t at = 0;
+    std::int64_t offset = 0;
     for (auto const& tensor : own_) {
       auto const there = tensor.to(part.device());
       auto const bytes = bytes_over(there);
-      part.narrow(0, at, bytes.numel()).copy_(bytes);
-      at += bytes.numel();
+      part.narrow(0, offset, bytes.numel()).copy_(bytes);
+      offset += bytes.numel();
     }
   }
 
   void unpack(std::size_t rank, at::Tensor const& part) const {
-    std::int64_t at = 0;
+    std::int64_t offset = 0;
     for_each_tensor(all_[rank], [&](PieceDescription const& piece, PieceDescription::Member const& member,
                                     std::int64_t size_bytes) {
       auto const& whole = whole_.at({flat_.parameters()[piece.parameter].number, member.name});
       auto const target = whole.slice(0, piece.begin, piece.end);
-      bytes_over(target).copy_(part.narrow(0, at, size_bytes));
-      at += size_bytes;
+      bytes_over(target).copy_(part.narrow(0, offset, size_bytes));
+      offset += size_bytes;
     });
   }
 
@@ -212,7 +212,9 @@ RAYTRAIN_TORCH_INLINE auto gather_pieces(OptimizerSlice const& slice, Collective
   torch::NoGradGuard const no_grad;
   PieceGathering gathering{slice, collective};
   auto const may_stay = on_device != nullptr && on_device->broadcasts_on_device();
-  if (gathering.has_tensors() && !(may_stay && gathering.on_device(*on_device))) gathering.through_memory();
+  if (gathering.has_tensors() && !(may_stay && gathering.gather_on_device(*on_device))) {
+    gathering.gather_through_memory();
+  }
   if (collective.rank() != Rank{0}) return std::nullopt;
   return gathering.state();
 }

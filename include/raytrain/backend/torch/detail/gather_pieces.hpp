@@ -10,15 +10,15 @@
 
 namespace raytrain::detail {
 
-/// What the ranks' slices have of the parameters, on rank 0: whole tensors, and values. A group operation of
+/// The optimizer's whole state, gathered on rank 0 from the ranks' slices; none on the others. A group operation of
 /// `collective`.
 ///
-/// `on_device`: of arrays where the parameters are, null for those in CPU memory. The tensors are on the device then,
-/// and nothing waits for it, unless arrays leave it or a rank has no room there.
+/// `on_device`: the collective of the device where the parameters are; null in CPU memory. With it the tensors stay on
+/// the device and nobody waits for it, unless its broadcasts go through CPU memory or some rank has no room.
 ///
 /// Errors: as `OptimizerSlice::states`, and as the collectives.
-/// Cost:   through CPU memory, what rank 0 gets twice, and elsewhere this rank's part. On the device once, and on each
-///         rank the largest part of a rank; each part is sent to all.
+/// Cost:   on each rank, memory for the largest rank's part. On rank 0 also the whole state; through CPU memory about
+///         twice. On the device each part is broadcast, so that all ranks get it.
 [[nodiscard]] auto gather_pieces(OptimizerSlice const& slice, Collective& collective, DeviceArrays* on_device)
     -> std::optional<OptimizerState>;
 

@@ -307,7 +307,8 @@ RAYTRAIN_TORCH_INLINE auto GradientAverager::average() -> bool {
 }
 
 RAYTRAIN_TORCH_INLINE void GradientAverager::exchange_gradients() {
-  // Between hosts sums of buckets and of whole arrays differ in their last bits, on which no time is to decide.
+  // Between hosts, sums of buckets and of whole arrays differ in their last bits. A measured time must not decide
+  // those, so both ways sum buckets.
   auto const has_buckets = static_cast<bool>(model_exchange_) || (choice_ && spans_hosts_);
   if (auto* const beside = beside_backward()) {
     beside->end_backward();
@@ -337,6 +338,7 @@ RAYTRAIN_TORCH_INLINE void GradientAverager::begin_overlap() {
   try {
     overlap_collective_ = array_collective_.duplicate();
   } catch (Error const& error) {
+    // No duplicates, as with MPI for one thread: all ranks leave overlap off, since it takes every rank.
     if (error.code() != Errc::invalid_call) throw;
   }
   std::array<std::uint8_t, 1> has_one{overlap_collective_ != nullptr ? std::uint8_t{1} : std::uint8_t{0}};

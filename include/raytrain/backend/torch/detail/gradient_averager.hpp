@@ -55,9 +55,8 @@ namespace raytrain::detail {
 ///
 /// With a `GradientExchange` gradients are averaged by it, in buckets, and nothing else.
 ///
-/// With `Overlap::on`, and where an `OverlapChoice` says so, a `BackwardExchange` averages the gradients while the
-/// backward goes on. The arena's counts are averaged when it has ended, and show ranks that are out of step that they
-/// are.
+/// With `Overlap::on`, and where an `OverlapChoice` says so, a `BackwardExchange` averages the gradients during the
+/// backward. The arena's counts are averaged when it has ended; by them ranks notice that they are out of step.
 ///
 /// With virtual shards all of that is done once for the backwards of a step: see `ShardStep`.
 ///
@@ -88,7 +87,7 @@ class GradientAverager {
     }
   };
 
-  /// `model_number`: from 1. A group operation where the exchange overlaps.
+  /// `model_number`: from 1. A group operation with `Overlap::on`.
   GradientAverager(torch::nn::Module const& module, std::uint16_t model_number, Worker worker);
 
   GradientAverager(GradientAverager const&) = delete;
@@ -97,11 +96,10 @@ class GradientAverager {
 
   [[nodiscard]] auto is_of(torch::nn::Module const& module) const -> bool { return module_.lock().get() == &module; }
 
-  /// Whether each backward's gradients are on their way to other ranks while it computes others, since the program
-  /// says so.
+  /// Whether every backward overlaps, as the program asked by `Overlap::on`; what is measured does not count.
   [[nodiscard]] auto overlaps() const noexcept -> bool { return backward_exchange_ && !choice_; }
 
-  /// Where it is to be measured whether they are, they are not from now on.
+  /// Settles `Overlap::measured`: exchanges come after backwards from now on. Does nothing without a choice.
   void keep_behind();
 
   /// Where a backward leaves the parameter's averaged gradient; null if it averages none for it.
@@ -210,7 +208,7 @@ class GradientAverager {
   auto average() -> bool;
   void exchange_gradients();
 
-  /// Begins and ends exchanges beside backwards, as was chosen. A group operation where it begins them.
+  /// Does what `choice_` has just decided: makes `backward_exchange_`, which is a group operation, or ends it.
   void follow_choice();
   void begin_overlap();
 

@@ -50,13 +50,14 @@ RAYTRAIN_TORCH_INLINE void OverlapChoice::add(Times const& times, Collective& co
     std::ranges::nth_element(all, all.begin() + of_each / 2);
     return std::exchange(all, {})[of_each / 2];
   };
+  // The third is 0 only if no rank objects.
   std::array<double, 3> agreed{median(first), median(second), may_pay_ && !arrives_again_ ? 0.0 : 1.0};
   collective.all_reduce(agreed, ReduceOp::average);
   medians_ = {agreed[0], agreed[1]};
   count_ = 0;
-  auto const may_pay = agreed[2] == 0;  // as every rank says
+  auto const may_pay = agreed[2] == 0;
   if (stage_ == Stage::looking) {
-    stage_ = may_pay && agreed[1] > smallest_exchange * agreed[0] ? Stage::both : Stage::behind;
+    stage_ = may_pay && agreed[1] > smallest_share * agreed[0] ? Stage::both : Stage::behind;
   } else {
     stage_ = may_pay && agreed[1] < agreed[0] ? Stage::beside : Stage::behind;
   }

@@ -15,18 +15,17 @@ namespace raytrain::detail {
 /// Finds out whether a model's backwards are faster with the exchange of gradients beside them or behind them. All
 /// ranks choose the same.
 ///
-/// First it only looks on. Where the exchange is a small part of backwards that it is behind, where a rank cannot gain
-/// by the other way, and where a gradient came twice in a backward, it stays behind them. Otherwise both ways are
-/// tried, in turns.
+/// First it only times. The exchange stays after the backward if it is a small part of the time, if any rank cannot
+/// gain by overlap, or if a gradient came twice in a backward. Otherwise both ways are tried, in turns.
 ///
 /// Threads: the worker's.
 class OverlapChoice {
  public:
   using Duration = std::chrono::duration<double, std::milli>;
 
-  static constexpr std::size_t not_counted = 4;     ///< First backwards, in which memory is touched first.
-  static constexpr std::size_t of_each = 10;        ///< Backwards of each kind, of whose times the median counts.
-  static constexpr double smallest_exchange = 0.1;  ///< That is tried beside backwards: of both together.
+  static constexpr std::size_t not_counted = 4;  ///< First backwards of each stage: memory is touched first.
+  static constexpr std::size_t of_each = 10;     ///< Backwards of each kind, of whose times the median counts.
+  static constexpr double smallest_share = 0.1;  ///< Of the exchange in all of that time, for overlap to be tried.
 
   struct Times {
     Duration all{};       ///< From a backward's first gradient until all are averaged.
@@ -77,8 +76,8 @@ class OverlapChoice {
   bool may_pay_;
   Stage stage_ = Stage::looking;
   std::size_t count_ = 0;  ///< In this stage.
-  /// In ms: of backwards and exchanges, and of exchanges alone; where both ways are tried, behind backwards, and beside
-  /// them.
+  /// In ms. While looking: [0] backward and exchange, [1] the exchange alone. While trying both: [0] without overlap,
+  /// [1] with.
   std::array<std::vector<double>, 2> times_;
   std::array<double, 2> medians_{};  ///< The ranks' mean.
 
