@@ -279,7 +279,8 @@ TEST_CASE("a run on a device goes on from the copy in memory of what it had repo
                                 {.scaling = gpu_scaling(2, true),
                                  .run = {.name = "run",
                                          .storage_path = folder.path(),
-                                         .checkpoint = {.memory_copies = 1},
+                                         // A copy under way when a worker fails would be given up.
+                                         .checkpoint = {.mode = CheckpointMode::sync, .memory_copies = 1},
                                          .failure = {.max_failures = 1, .backoff = std::chrono::milliseconds{0}},
                                          .handle_signals = false}}};
   (void)trainer.fit();

@@ -243,29 +243,6 @@ TEST_CASE("a part that is given up while its content is to come is not written, 
   }
 }
 
-TEST_CASE("a part whose content is to come when a worker of the process fails is written, though others are aborted") {
-  Counted counted;
-  WorkerLink link{{}, counted.queue};
-  std::stop_source failed;
-  CheckpointStager stager{
-      {.store = counted.store, .store_thread = counted.store_thread, .link = link, .failed = failed.get_token()}};
-  std::promise<void> is_over;
-  auto draft = CheckpointDraft::replicated([&](CheckpointDraft& part) {
-    part.add_incomplete("model", SharedBytes{Bytes(8)}, [&](CheckpointDraft::IsGivenUp const& is_given_up) {
-      is_over.get_future().wait();
-      if (is_given_up()) throw Stopped{};
-    });
-  });
-  stager.fill(draft);
-  stager.begin_staging(std::move(draft), CheckpointOrdinal{0}, {});
-  failed.request_stop();
-  link.deliver(Stop{.abort = true});
-  is_over.set_value();
-  stager.finish_staging();
-  CHECK(counted.written == 1);
-  CHECK(counted.told == 1);
-}
-
 TEST_CASE("a part whose content is late does not hold up that of another worker of the process") {
   Counted counted;
   WorkerLink late_link{{.world_rank = Rank{1}, .world_size = WorldSize{2}}, counted.queue};

@@ -136,8 +136,9 @@ RAYTRAIN_INLINE auto CheckpointStager::complete(Part const& part) -> bool {
   auto const aborted = options_.link.aborted();
   std::optional<std::chrono::steady_clock::time_point> failed_at;
   auto const is_given_up = [&] {
-    // A failure makes the controller abort the other workers, too. What they have reported is not lost by that.
-    if (!options_.failed.stop_requested()) return aborted.stop_requested();
+    // Also where another worker's failure is the cause: exchanges that were cut short may be in what the device copies.
+    if (aborted.stop_requested()) return true;
+    if (!options_.failed.stop_requested()) return false;
     auto const now = std::chrono::steady_clock::now();
     if (!failed_at) failed_at = now;
     return now - *failed_at >= options_.grace_after_failure;

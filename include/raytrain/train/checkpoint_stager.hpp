@@ -100,7 +100,7 @@ class CheckpointStager {
   void post(Part part);
   void tell_of(CheckpointRef ref, TakenData::State taken);
   // On any thread. Called again, it gives the same answer without waiting. False where the part is given up before all
-  // its content is there: when the worker is aborted; but if one of its process has failed, some time after that.
+  // its content is there: when the worker is aborted, and some time after one of its process has failed.
   auto complete(Part const& part) -> bool;
   // On the store thread. Tries it as often as `write_retries` allows.
   auto stage_part(Part const& part) -> CheckpointRef;
